@@ -1,0 +1,216 @@
+"""What a caller sets: the configuration of a store and the context of a request."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
+
+from memplugin.errors import ConfigError, ContextError
+from memplugin.records import STANDING_KINDS, Scope
+from memplugin.text import clean
+
+USER_KEY = "user"
+"""The scope key that ``user_id`` stands for."""
+
+MAX_SCOPE_KEYS = 10
+"""A request's scope selects records by every subset of it (2^n), so n is bounded."""
+
+KeepTurns = Literal["full", "hash", "off"]
+ContentMode = Literal["none", "hash", "truncate", "full"]
+
+
+def _four_characters_a_token(text: str) -> int:
+    return -(-len(text) // 4)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryContext:
+    """Whose request this is, and what it is about.
+
+    Attributes:
+        workspace_id: The hard boundary; nothing crosses it. Required, no default.
+        session_id: One conversation (LangGraph's thread).
+        task_id: The work a user would name, across sessions. It is not LangGraph's
+            ``execution_info.task_id``, which is one run of one node. Without it the
+            session is its own task.
+        user_id: The scope key ``user``: what is stored belongs to that user.
+        arm: The arm of an experiment.
+        scope: What the request is about, as flat strings: ``{"trade": "pest"}``.
+        attempt: Which attempt at the task this is, from 1.
+
+    Raises:
+        ContextError: an id is missing or empty, or the scope is not flat strings.
+    """
+
+    workspace_id: str
+    session_id: str
+    task_id: str | None = None
+    user_id: str | None = None
+    arm: str = "memory_on"
+    scope: Scope = field(default_factory=dict[str, str])
+    attempt: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("workspace_id", "session_id", "task_id", "user_id", "arm"):
+            object.__setattr__(self, name, _identifier(name, getattr(self, name)))
+        object.__setattr__(self, "scope", checked_scope(self.scope))
+        if USER_KEY in self.scope and self.user_id not in (None, self.scope[USER_KEY]):
+            raise ContextError(
+                f"user_id is {self.user_id!r} but scope[{USER_KEY!r}] is "
+                f"{self.scope[USER_KEY]!r}: give one of them."
+            )
+        if self.attempt < 1:
+            raise ContextError(f"attempt is {self.attempt}: attempts are counted from 1.")
+
+    @property
+    def task(self) -> str:
+        """The task id, or the session's where the request names no task."""
+        return self.task_id or self.session_id
+
+    @property
+    def request_scope(self) -> dict[str, str]:
+        """The scope with the user in it."""
+        return {**self.scope, **({USER_KEY: self.user_id} if self.user_id else {})}
+
+
+def _identifier(name: str, value: Any) -> str | None:
+    optional = name in ("task_id", "user_id")
+    if value is None and optional:
+        return None
+    if not isinstance(value, str) or not clean(value).strip():
+        raise ContextError(f"{name} is {value!r}: give a non-empty string.")
+    return clean(value)
+
+
+def checked_scope(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the scope, cleaned.
+
+    Raises:
+        ContextError: a key or value is not a non-empty string, or there are too many.
+    """
+    for key, value in scope.items():
+        if not (isinstance(value, str) and key and value):
+            raise ContextError(
+                f"scope[{key!r}] is {value!r}: a scope is flat, non-empty strings to "
+                'non-empty strings, such as {"trade": "pest"}.'
+            )
+    if len(scope) > MAX_SCOPE_KEYS:
+        raise ContextError(f"scope has {len(scope)} keys: {MAX_SCOPE_KEYS} at most.")
+    return {clean(key): clean(value) for key, value in sorted(scope.items())}
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryConfig:
+    """How a store behaves. Every field has a default that is safe in production.
+
+    Write:
+        keep_turns: ``full`` keeps what was said, ``hash`` only that it was said,
+            ``off`` nothing (then "never proposed" can't be told from "never said").
+        trusted_roles: Whose words may become memories.
+        extraction_prompt: The instructions of the extractor; None for the built-in ones.
+        timezone: IANA name in which relative dates are read, "yesterday".
+        min_confidence: Proposals below it are rejected.
+        max_content_chars: Longer proposals are rejected.
+        near_duplicate: Cosine from which a proposal with the same scope and claim is
+            taken for the same memory in other words.
+        screen: Called with a proposal's content; returns why it must not be stored
+            (secret, personal data), or None.
+
+    Retrieval:
+        policy: Default ranking policy.
+        k_standing: How many standing preferences and instructions are shown beside k.
+        token_budget: Most tokens of memories shown; None for no limit.
+        count_tokens: Length of a text in tokens (default: four characters each).
+        floor: Least cosine for a memory that shares no word with the query.
+        exact_limit: Workspaces up to this many records are searched exactly.
+        cache_bytes: Most memory for the vectors held for exact search.
+
+    Use:
+        decide_retries: How often an unusable reply is asked for again.
+        structured_output: Arguments for the model's ``with_structured_output``
+            (``{"method": "function_calling"}``); empty leaves the choice to it.
+        max_reasoning_chars: ``maxLength`` of the reasoning fields; None for none.
+        cite_by_enum: Whether the schema offers only the shown ids as citations.
+
+    Trace:
+        content_on_spans: ``none``, ``hash`` (keyed), ``truncate`` or ``full``.
+        truncate_chars: For ``truncate``.
+        hash_key: Key of the hash; None takes the one kept in the ledger.
+    """
+
+    keep_turns: KeepTurns = "full"
+    trusted_roles: tuple[str, ...] = ("user",)
+    extraction_prompt: str | None = None
+    timezone: str = "UTC"
+    min_confidence: float = 0.5
+    max_content_chars: int = 8_000
+    near_duplicate: float = 0.95
+    screen: Callable[[str], str | None] | None = None
+
+    policy: str = "balanced"
+    k_standing: int = 5
+    standing_kinds: frozenset[str] = STANDING_KINDS
+    token_budget: int | None = 2_000
+    count_tokens: Callable[[str], int] = _four_characters_a_token
+    floor: float = 0.1
+    exact_limit: int = 20_000
+    cache_bytes: int = 512 * 1024 * 1024
+
+    decide_retries: int = 1
+    structured_output: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    max_reasoning_chars: int | None = None
+    cite_by_enum: bool = False
+
+    content_on_spans: ContentMode = "hash"
+    truncate_chars: int = 80
+    hash_key: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("min_confidence", "near_duplicate", "floor"):
+            value = getattr(self, name)
+            if not -1.0 <= value <= 1.0:
+                raise ConfigError(f"{name} is {value}: give a number between 0 and 1.")
+        for name in ("max_content_chars", "exact_limit", "cache_bytes", "truncate_chars"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}: give at least 1.")
+        if self.decide_retries < 0 or self.k_standing < 0:
+            raise ConfigError("decide_retries and k_standing can't be negative.")
+
+    @classmethod
+    def from_env(cls, **fields: Any) -> Self:
+        """Reads the environment; a field given here wins over it.
+
+        ``MEMPLUGIN_CONTENT_ON_SPANS``, ``MEMPLUGIN_HASH_KEY``, ``MEMPLUGIN_KEEP_TURNS``,
+        ``MEMPLUGIN_TIMEZONE``, and OpenTelemetry's own
+        ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true`` for ``full``.
+
+        Raises:
+            ConfigError: a variable has a value that is not offered.
+        """
+        return replace(cls(**_from_environment()), **fields)
+
+
+def _from_environment() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if os.environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").lower() == "true":
+        found["content_on_spans"] = "full"
+    for variable, name, offered in (
+        ("MEMPLUGIN_CONTENT_ON_SPANS", "content_on_spans", ("none", "hash", "truncate", "full")),
+        ("MEMPLUGIN_KEEP_TURNS", "keep_turns", ("full", "hash", "off")),
+        ("MEMPLUGIN_TIMEZONE", "timezone", None),
+    ):
+        value = os.environ.get(variable)
+        if value and offered and value not in offered:
+            raise ConfigError(f"{variable} is {value!r}: use one of {', '.join(offered)}.")
+        if value:
+            found[name] = value
+    if key := os.environ.get("MEMPLUGIN_HASH_KEY"):
+        found["hash_key"] = key.encode()
+    return found
+
+
+def store_from_env() -> str | None:
+    """The store that ``MEMPLUGIN_STORE`` names, if any."""
+    return os.environ.get("MEMPLUGIN_STORE") or None

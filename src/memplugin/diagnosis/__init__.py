@@ -1,0 +1,1 @@
+"""Which stage failed: a task's record and the verdict on it."""

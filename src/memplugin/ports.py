@@ -1,0 +1,441 @@
+"""What the decisions need from outside. Each port has one conformance suite in ``tests/``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplugin.config import KeepTurns, MemoryContext
+from memplugin.records import (
+    Decision,
+    Json,
+    MemoryRecord,
+    Outcome,
+    Proposal,
+    Retrieval,
+    Ruling,
+    SpanRef,
+    Turn,
+    WriteReceipt,
+)
+
+Vectors = NDArray[np.float32]
+"""Rows of length 1, shape (n, dimension)."""
+
+IdFactory = Callable[[str], str]
+"""Given a prefix (``r`` for a retrieval), returns a new id (``r_…``)."""
+
+
+class Clock(Protocol):
+    """Where times come from."""
+
+    def now(self) -> datetime:
+        """The present, with a time zone."""
+        ...
+
+
+class Embedder(Protocol):
+    """Text to vectors."""
+
+    @property
+    def name(self) -> str:
+        """The model, as a user would name it."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex that tells one set of weights from another."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Returns a row for each text; none for none."""
+        ...
+
+    def truncates(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is longer than what the model reads."""
+        ...
+
+
+# ---------------------------------------------------------------- the ledger's values
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What is left of a forgotten record: where it came from and when it went."""
+
+    session_id: str
+    turn_id: str | None
+    forgotten_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the store holds that bears on one proposal, as of the writing transaction.
+
+    Attributes:
+        same_content: Active records with the same normalised content.
+        same_slot: Active records that claim the same fields.
+        near: Active records by cosine, best first.
+        tombstones: Of forgotten records with the same content or from the same turn.
+    """
+
+    same_content: Sequence[MemoryRecord] = ()
+    same_slot: Sequence[MemoryRecord] = ()
+    near: Sequence[tuple[MemoryRecord, float]] = ()
+    tombstones: Sequence[Tombstone] = ()
+
+
+Rule = Callable[[Proposal, Known], Ruling]
+"""The gate, as the ledger sees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One write, to be settled in one transaction.
+
+    Attributes:
+        turns: What was said; stored as ``keep_turns`` says.
+        extractor: Version of the extractor that read the turns; None for a plain write.
+            Turns that this version has read already make the whole batch a repetition:
+            nothing is written and the receipts of the first time are returned.
+        near: Proposal id to (record id, cosine), best first; may name records that
+            earlier proposals of this batch would make.
+        failure: Why the extraction failed: kept as one failed proposal, and the turns
+            stay unread, so that the next call tries again.
+    """
+
+    context: MemoryContext
+    proposals: Sequence[Proposal]
+    now: datetime
+    turns: Sequence[Turn] = ()
+    extractor: str | None = None
+    keep_turns: KeepTurns = "full"
+    near: Mapping[str, Sequence[tuple[str, float]]] = field(
+        default_factory=dict[str, Sequence[tuple[str, float]]]
+    )
+    failure: str | None = None
+    span: SpanRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a workspace's directory: what search needs to know of a record."""
+
+    record_id: str
+    seq: int
+    active: bool
+    indexed: bool
+    has_around: bool
+    kind: str
+    scope_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceState:
+    """How far a workspace has come.
+
+    Attributes:
+        seq: Rises with every change of any record's state.
+        active: Number of active records.
+        pending: Active records that the vector index does not hold yet.
+    """
+
+    seq: int
+    active: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which active records of a workspace count for a request.
+
+    Attributes:
+        kinds: None for every kind.
+        scope_keys: Canonical scopes that apply (every subset of the request's).
+    """
+
+    workspace_id: str
+    scope_keys: frozenset[str]
+    kinds: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProposal:
+    """A proposal as the ledger kept it, with its ruling."""
+
+    id: str
+    task_id: str
+    session_id: str
+    turn_id: str | None
+    operation: str
+    content: str | None
+    kind: str | None
+    confidence: float | None
+    quote: str | None
+    ruling: str
+    reason: str | None
+    record_id: str | None
+    replaced_id: str | None
+    extractor: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRows:
+    """Every row that one task's hops wrote, oldest first."""
+
+    turns: Sequence[Turn]
+    proposals: Sequence[StoredProposal]
+    retrievals: Sequence[Retrieval]
+    decisions: Sequence[Decision[Any]]
+    outcomes: Sequence[Outcome]
+
+
+class Ledger(Protocol):
+    """The truth. Every method is atomic, safe in threads, and raises ``StoreError``.
+
+    Every look-up takes the workspace and compares it by equality.
+    """
+
+    # -- the store itself
+    def setdefault(self, key: str, value: str) -> str:
+        """Keeps a fact about the store; returns the one that was there first."""
+        ...
+
+    def replace(self, key: str, value: str) -> None:
+        """Overwrites a fact about the store."""
+        ...
+
+    def close(self) -> None:
+        """Gives back connections."""
+        ...
+
+    # -- write
+    def enter_session(
+        self, context: MemoryContext, span: SpanRef | None, now: datetime
+    ) -> SpanRef | None:
+        """Notes that a task's session has begun (once), with the span it began with.
+
+        Returns:
+            The first span of the session of this task that began before this one, when
+            this is the session's first call and there is such a span.
+        """
+        ...
+
+    def repeated(
+        self, workspace_id: str, session_id: str, turn_ids: Sequence[str], extractor: str
+    ) -> frozenset[str]:
+        """Which of the turns this extractor has read already."""
+        ...
+
+    def receipts(
+        self, workspace_id: str, session_id: str, turn_ids: Sequence[str], extractor: str
+    ) -> list[WriteReceipt]:
+        """What came of these turns when this extractor read them."""
+        ...
+
+    def settle(self, batch: Batch, rule: Rule) -> list[WriteReceipt]:
+        """Rules on proposals and stores everything, in one transaction.
+
+        Two writers of one workspace take turns. A proposal that is there already gets
+        its first receipt again and is not ruled on (``rejected``, ``tombstoned`` when its
+        record was forgotten since). Receipts stand in the proposals' order.
+        """
+        ...
+
+    def forget(self, workspace_id: str, record_id: str, reason: str, now: datetime) -> MemoryRecord:
+        """Leaves a tombstone; erases content wherever the ledger holds it.
+
+        That is: the record, its lexical entry, its proposals' text, the turns it was
+        taken from, the text of retrievals and decisions that show it, and the texts
+        indexed around other records. Calling it again changes nothing.
+
+        Raises:
+            RecordNotFound: no such record in this workspace.
+        """
+        ...
+
+    def set_status(
+        self, workspace_id: str, record_id: str, status: str, now: datetime
+    ) -> MemoryRecord:
+        """Retires (``evicted``) or revives (``active``) a record.
+
+        Raises:
+            RecordNotFound: no such record in this workspace.
+        """
+        ...
+
+    # -- the outbox
+    def outbox(self, limit: int) -> list[MemoryRecord]:
+        """Records the index must take (active, not indexed) or drop (forgotten, indexed)."""
+        ...
+
+    def indexed(
+        self,
+        workspace_id: str,
+        record_ids: Sequence[str],
+        now: datetime,
+        cut_short: Sequence[str] = (),
+    ) -> None:
+        """The index holds these now; of ``cut_short`` the vector misses the end."""
+        ...
+
+    def unindexed(self, workspace_id: str, record_ids: Sequence[str]) -> None:
+        """The index holds these no longer."""
+        ...
+
+    def unindex_all(self) -> int:
+        """Puts every active record back into the outbox; returns how many."""
+        ...
+
+    # -- retrieval
+    def state(self, workspace_id: str) -> WorkspaceState:
+        """Returns zeros for a workspace that has no records."""
+        ...
+
+    def directory(self, workspace_id: str, since: int) -> list[Entry]:
+        """Every record whose state changed after ``since``, retired ones included."""
+        ...
+
+    def records(self, workspace_id: str, record_ids: Iterable[str]) -> dict[str, MemoryRecord]:
+        """The records that are there, whatever their status."""
+        ...
+
+    def count(self, selection: Selection) -> int:
+        """How many active records are selected."""
+        ...
+
+    def lexical(self, selection: Selection, query: str, limit: int) -> list[tuple[str, float]]:
+        """Full-text search; nothing in the query is syntax.
+
+        Returns:
+            (record id, score), best first, a higher score is better, all above 0.
+        """
+        ...
+
+    def standing(self, selection: Selection, limit: int) -> list[str]:
+        """Ids of the selected records, most specific scope first, then pinned, then by
+        confidence, then the newest."""
+        ...
+
+    def save_retrieval(self, retrieval: Retrieval, arm: str, attempt: int) -> None:
+        """Keeps a retrieval, and a row for each injected candidate."""
+        ...
+
+    def retrieval(self, workspace_id: str, retrieval_id: str) -> Retrieval | None:
+        """One retrieval, as it was."""
+        ...
+
+    # -- use, outcome
+    def save_decision(self, decision: Decision[Any], arm: str, attempt: int) -> None:
+        """Keeps a decision."""
+        ...
+
+    def decision(self, workspace_id: str, decision_id: str) -> Decision[Any] | None:
+        """One decision; its answer is plain JSON."""
+        ...
+
+    def save_outcome(self, outcome: Outcome, span: SpanRef | None) -> None:
+        """Keeps an attempt's outcome; reporting the attempt again replaces it."""
+        ...
+
+    # -- diagnosis
+    def tasks(self, workspace_id: str) -> list[str]:
+        """Task ids of a workspace, the latest first."""
+        ...
+
+    def workspaces_of_task(self, task_id: str) -> list[str]:
+        """Workspaces in which a task of this id left a row."""
+        ...
+
+    def task_rows(self, workspace_id: str, task_id: str) -> TaskRows:
+        """Everything the task's hops wrote."""
+        ...
+
+    def proposals_of(self, workspace_id: str, record_ids: Iterable[str]) -> list[StoredProposal]:
+        """Proposals that made, or were attached to, these records."""
+        ...
+
+    def find_records(
+        self, workspace_id: str, words: Sequence[str], limit: int
+    ) -> list[MemoryRecord]:
+        """Records of any status whose content contains any of the words, newest first."""
+        ...
+
+    def find_claims(
+        self, workspace_id: str, fields: Sequence[str], limit: int
+    ) -> list[MemoryRecord]:
+        """Records of any status that claim exactly these fields, newest first."""
+        ...
+
+    def find_proposals(
+        self, workspace_id: str, words: Sequence[str], limit: int
+    ) -> list[StoredProposal]:
+        """Proposals whose content or quote contains any of the words, newest first, and
+        failed extractions whose turns do."""
+        ...
+
+    def find_turns(self, workspace_id: str, words: Sequence[str], limit: int) -> list[Turn]:
+        """Turns whose text contains any of the words, newest first."""
+        ...
+
+    def turns_kept(self, workspace_id: str, task_id: str | None) -> bool:
+        """Whether any turn with its text is there to be looked at."""
+        ...
+
+    # -- operations
+    def prune(self, before: datetime, workspace_id: str | None = None) -> dict[str, int]:
+        """Drops turns, retrievals (with injections) and decisions older than a time,
+        never records; returns how many of each."""
+        ...
+
+    def statistics(self) -> Json:
+        """Counts for ``doctor``: rows of each table, outbox, workspaces, schema version."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """The vectors, disposable. Which ids count is the ledger's to say.
+
+    A key is a record's id, or ``{id}.around`` for the text around it.
+    """
+
+    def upsert(self, workspace_id: str, keys: Sequence[str], vectors: Vectors) -> None:
+        """Stores vectors, replacing those under the same keys."""
+        ...
+
+    def delete(self, workspace_id: str, keys: Sequence[str]) -> None:
+        """Removes vectors; unknown keys are no error."""
+        ...
+
+    def fetch(self, workspace_id: str, keys: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """The vectors under these keys; unknown keys are absent."""
+        ...
+
+    def promote(self, workspace_id: str, keys: Sequence[str]) -> None:
+        """Gives a workspace its own approximate index, from these keys' vectors."""
+        ...
+
+    def nearest(
+        self, workspace_id: str, vector: NDArray[np.float32], n: int
+    ) -> list[tuple[str, float]]:
+        """The n keys nearest to a vector in a promoted workspace: (key, cosine)."""
+        ...
+
+    def clear(self) -> None:
+        """Removes everything (``reindex``)."""
+        ...
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+        ...

@@ -1,0 +1,428 @@
+"""Every noun that travels between the hops.
+
+All are frozen; ``to_json()`` gives plain JSON values (times as ISO 8601 in UTC) and
+``from_json()`` reads them back. Ids are made of ``[A-Za-z0-9_-]`` only, so that every
+trace store can search them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from typing import Any, Generic, Literal, Self, TypeVar, cast
+
+from pydantic import TypeAdapter
+
+Json = dict[str, Any]
+Scope = Mapping[str, str]
+Claim = Mapping[str, Any]
+
+RulingName = Literal["accepted", "attached", "superseded", "rejected", "failed"]
+Status = Literal["active", "superseded", "evicted", "forgotten"]
+Polarity = Literal["positive", "negative"]
+Cut = Literal["below_cutoff", "budget", "floor", "inapplicable_scope"]
+DecisionStatus = Literal["decided", "truncated", "refused", "no_decision", "invalid", "error"]
+Stage = Literal["write", "retrieval", "use", "none", "undetermined"]
+
+STANDING_KINDS = frozenset({"preference", "instruction"})
+"""Kinds that hold until revoked, whatever the question is about."""
+
+AnswerT = TypeVar("AnswerT")
+
+
+@cache
+def _adapter(cls: type) -> TypeAdapter[Any]:
+    return TypeAdapter(cls)
+
+
+class Noun:
+    """Gives a frozen dataclass its way to JSON and back."""
+
+    def to_json(self) -> Json:
+        """Returns plain JSON values: dicts, lists, strings, numbers, booleans, None."""
+        return cast(Json, _adapter(type(self)).dump_python(self, mode="json"))
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Reads what ``to_json`` wrote.
+
+        Raises:
+            pydantic.ValidationError: a field is missing or of another type.
+        """
+        return cast(Self, _adapter(cls).validate_python(dict(data)))
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRef(Noun):
+    """Where a hop was traced: 32 and 16 hex digits."""
+
+    trace_id: str
+    span_id: str
+    sampled: bool = True
+
+    @property
+    def traceparent(self) -> str:
+        """The W3C form, for a link from another trace."""
+        return f"00-{self.trace_id}-{self.span_id}-{'01' if self.sampled else '00'}"
+
+
+# ---------------------------------------------------------------- write
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Noun):
+    """One message of a session, as it was said.
+
+    Attributes:
+        id: Derived from workspace, session, role, text and how often the same was said
+            before, so that the same history gives the same ids.
+        text: None when the store keeps no text of turns.
+        extracted_by: Version of the extractor that has read the turn; None before.
+    """
+
+    id: str
+    session_id: str
+    role: str
+    text: str | None
+    said_at: datetime
+    task_id: str | None = None
+    extracted_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal(Noun):
+    """Something that might become a record; the gate rules on it.
+
+    Attributes:
+        id: Hash of workspace, session, turn, operation and normalised content: proposing
+            the same twice is one proposal.
+        content: The memory, one self-contained sentence.
+        scope: When it applies: every key must equal the request's; ``{}`` anywhere.
+        claim: What it says of one field, ``{field: value}``; None when it claims nothing.
+        confidence: Of the extractor or the caller, 0 to 1.
+        occurred_at: When it was said or became true.
+        quote: Verbatim from the turn, for extracted proposals.
+        around: Text that is indexed with the record and never shown.
+        source: Where the content comes from, in the caller's words.
+        said_in: The trusted turn's text the quote must be found in; None when nobody said it.
+    """
+
+    id: str
+    operation: Literal["write", "remember"]
+    content: str
+    kind: str
+    scope: Scope
+    claim: Claim | None
+    confidence: float
+    occurred_at: datetime
+    polarity: Polarity = "positive"
+    speech_act: str | None = None
+    quote: str | None = None
+    turn_id: str | None = None
+    said_in: str | None = None
+    pinned: bool = False
+    source: str | None = None
+    around: str | None = None
+    extractor: str | None = None
+    time_phrase: str | None = None
+
+    @property
+    def record_id(self) -> str:
+        """The id its record gets when it is accepted."""
+        return "m_" + self.id.removeprefix("p_")
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling(Noun):
+    """The terminal state of a proposal.
+
+    Attributes:
+        record_id: The record made (accepted, superseded) or attached to; else None.
+        replaced_id: The record a superseding one replaced.
+        reason: Why, in one word or ``word: detail``; None when accepted.
+    """
+
+    proposal: Proposal
+    ruling: RulingName
+    reason: str | None = None
+    record_id: str | None = None
+    replaced_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReceipt(Noun):
+    """What became of one proposal.
+
+    Attributes:
+        indexed: True when the vector index holds the record; False leaves it in the
+            outbox (``flush``), where full-text search already finds it.
+        replaced_id: The record that this one superseded.
+    """
+
+    proposal_id: str
+    record_id: str | None
+    ruling: RulingName
+    reason: str | None = None
+    indexed: bool = False
+    replaced_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecord(Noun):
+    """A memory that was let through the gate. Its content never changes.
+
+    Attributes:
+        seq: The workspace's sequence number of its last change of state.
+        traceparent: The span that wrote it; None when there was no valid one.
+        indexed_at: When the vector index held it; None while it is in the outbox.
+        vector_covers_all: False when the content is longer than the model reads.
+    """
+
+    id: str
+    workspace_id: str
+    kind: str
+    content: str
+    scope: Scope
+    claim: Claim | None
+    status: Status
+    confidence: float
+    pinned: bool
+    evidence_count: int
+    occurred_at: datetime
+    created_at: datetime
+    source_session: str
+    task_id: str | None
+    seq: int
+    source: str | None = None
+    source_turn: str | None = None
+    around: str | None = None
+    traceparent: str | None = None
+    indexed_at: datetime | None = None
+    retired_at: datetime | None = None
+    replaced_by: str | None = None
+    vector_covers_all: bool = True
+
+
+# ---------------------------------------------------------------- retrieval
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Noun):
+    """A record that a source brought, with everything its rank came from.
+
+    Attributes:
+        rank: 1 for the best. Candidates whose scope does not apply come last.
+        score: Weighted sum of ``parts`` under the policy.
+        parts: Name of each score part to its number before weighting.
+        sources: Which of ``dense``, ``lexical``, ``standing`` brought it.
+        cut: Why it was not injected; None when it was.
+    """
+
+    record_id: str
+    content: str
+    kind: str
+    scope: Scope
+    claim: Claim | None
+    confidence: float
+    pinned: bool
+    occurred_at: datetime
+    rank: int
+    score: float
+    parts: Mapping[str, float]
+    sources: tuple[str, ...]
+    injected: bool
+    cut: Cut | None = None
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(Noun):
+    """Where one record stood for one retrieval.
+
+    Attributes:
+        rank: Exact rank among all applicable records, also beyond the depth searched;
+            None when it was not in the race.
+        excluded_by: ``kinds``, ``scope``, ``workspace``, ``status``, ``not_written_yet``
+            or None.
+        of: How many records were ranked.
+    """
+
+    record_id: str
+    rank: int | None
+    of: int
+    excluded_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval(Noun):
+    """One recall: the question, every candidate, and what was shown.
+
+    Attributes:
+        filters: ``workspace_id``, ``kind`` (list or None) and the request's ``scope``.
+        policy: Name and version of the ranking policy, ``balanced@1``.
+        candidates: All, in rank order.
+        total: Active records of the workspace that the filters admit.
+        shown: How many were injected.
+        pending_index: Records of the workspace that the vector index does not hold yet.
+        stale_dropped: Hits that the ledger no longer counts.
+        degraded: Why a source did not answer (``dense: …``); empty when all did.
+        text: The block to show a model.
+    """
+
+    id: str
+    workspace_id: str
+    task_id: str
+    session_id: str
+    query: str
+    filters: Json
+    k: int
+    policy: str
+    candidates: tuple[Candidate, ...]
+    total: int
+    shown: int
+    pending_index: int
+    stale_dropped: int
+    text: str
+    created_at: datetime
+    degraded: tuple[str, ...] = ()
+    span: SpanRef | None = None
+
+    @property
+    def injected(self) -> tuple[Candidate, ...]:
+        """The candidates that were shown, in rank order."""
+        return tuple(c for c in self.candidates if c.injected)
+
+
+# ---------------------------------------------------------------- use
+
+
+@dataclass(frozen=True, slots=True)
+class Support(Noun):
+    """The best record that supports the chosen answer, and whether it was shown."""
+
+    id: str
+    rank: int
+    score: float
+    shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Noun):
+    """One call of the model for a decision.
+
+    Attributes:
+        status: What the reply was good for.
+        raw: The message as received, in langchain-core's JSON form; None without one.
+        detail: What was wrong with it.
+    """
+
+    status: DecisionStatus
+    raw: Json | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Noun, Generic[AnswerT]):
+    """One pure call: what was sent, what came back, and what was made of it.
+
+    Attributes:
+        answer: The caller's model; None unless ``status`` is ``decided``.
+        reasoning: ``memory_reasoning`` of the reply.
+        order_preserved: Whether the raw reply's keys stood in the schema's order; None
+            when it can't be known.
+        sent: The messages as sent, in langchain-core's JSON form.
+        raw: The last reply as received, in langchain-core's JSON form.
+        replies: Every call made, retries included.
+        usage: Token counts as the model reported them.
+    """
+
+    id: str
+    workspace_id: str
+    task_id: str
+    session_id: str
+    retrieval_id: str | None
+    question: str
+    status: DecisionStatus
+    answer: AnswerT | None
+    reasoning: str | None
+    considered: str | None
+    cited_record_ids: tuple[str, ...]
+    flags: tuple[str, ...]
+    chosen_support: Support | None
+    memory_total: int
+    memory_shown: int
+    order_preserved: bool | None
+    sent: tuple[Json, ...]
+    raw: Json | None
+    replies: tuple[Reply, ...]
+    answer_schema: Json
+    model: str | None
+    usage: Json | None
+    created_at: datetime
+    detail: str | None = None
+    span: SpanRef | None = None
+
+
+# ---------------------------------------------------------------- outcome, verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Noun):
+    """How one attempt at a task ended.
+
+    Attributes:
+        value: 1.0 for success, 0.0 for failure.
+        action: What the agent did, in its own text.
+    """
+
+    id: str
+    workspace_id: str
+    task_id: str
+    session_id: str
+    attempt: int
+    succeeded: bool
+    value: float
+    confidence: float
+    failure_mode: str | None
+    action: str | None
+    arm: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Need(Noun):
+    """What should have been used.
+
+    Attributes:
+        record_ids: The records, when they are known.
+        text: What the memory should say, when it is not.
+        claim: Or the claim, ``{field: value}``.
+        should_use: False when the right behaviour was to leave it aside.
+        corrected: True when a person said the answer was wrong, whatever was reported.
+    """
+
+    record_ids: tuple[str, ...] = ()
+    text: str | None = None
+    claim: Claim | None = None
+    should_use: bool = True
+    corrected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Noun):
+    """Which stage failed, why, and how that is known.
+
+    Attributes:
+        evidence: Short sentences, each about one observation.
+        next_step: What to do about it.
+    """
+
+    stage: Stage
+    cause: str
+    record_id: str | None = None
+    rank: int | None = None
+    evidence: tuple[str, ...] = ()
+    next_step: str = ""
+    task_id: str | None = field(default=None, kw_only=True)

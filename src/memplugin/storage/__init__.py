@@ -1,0 +1,1 @@
+"""The ledger (truth), the vector index (disposable) and the embedder."""

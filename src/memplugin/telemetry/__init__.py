@@ -1,0 +1,1 @@
+"""Spans and attributes: the only package that touches OpenTelemetry."""

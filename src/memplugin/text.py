@@ -1,0 +1,65 @@
+"""What is done to a text once, at the entry, before anything is hashed or stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+MEMORY_OPEN = "<memory-context>"
+MEMORY_CLOSE = "</memory-context>"
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_MEMORY_BLOCK = re.compile(
+    re.escape(MEMORY_OPEN) + r".*?(?:" + re.escape(MEMORY_CLOSE) + r"|\Z)", re.DOTALL
+)
+
+
+def clean(text: str) -> str:
+    """Makes a text storable everywhere: no NUL, no lone surrogate.
+
+    PostgreSQL refuses NUL; a lone surrogate can't be encoded, and in a span it loses
+    the whole export batch.
+    """
+    return _SURROGATES.sub("\ufffd", text.replace("\x00", ""))
+
+
+def clean_json(value: Any) -> Any:
+    """Cleans every string inside a JSON-like value, keys included."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {clean(str(k)): clean_json(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] -- JSON of any shape
+    if isinstance(value, list | tuple):
+        return [clean_json(v) for v in value]  # pyright: ignore[reportUnknownVariableType] -- JSON of any shape
+    return value
+
+
+def normalised(text: str) -> str:
+    """The form in which two texts are compared: NFC, case folded, blanks collapsed."""
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+
+
+def canonical_json(value: object) -> str:
+    """One text for equal values: sorted keys, no blanks, NaN refused.
+
+    Raises:
+        ValueError: NaN or an infinity is inside.
+    """
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def digest(*parts: str, length: int = 24) -> str:
+    """A hex digest of parts; no two different tuples of parts are joined alike."""
+    framed = "".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.sha256(framed.encode("utf-8")).hexdigest()[:length]
+
+
+def without_memory_blocks(text: str) -> str:
+    """Leaves out blocks of injected memory, so that a recalled memory is not learnt again."""
+    return _MEMORY_BLOCK.sub("", text)

@@ -1,0 +1,1 @@
+"""From candidates to a decision: what is shown, the schema, the reply."""

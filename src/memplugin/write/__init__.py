@@ -1,0 +1,1 @@
+"""From a conversation to records: extraction, then the gate."""
