@@ -123,7 +123,9 @@ class MemoryConfig:
         k_standing: How many standing preferences and instructions are shown beside k.
         token_budget: Most tokens of memories shown; None for no limit.
         count_tokens: Length of a text in tokens (default: four characters each).
-        floor: Least cosine for a memory that shares no word with the query.
+        floor: Least cosine of a memory that is shown by rank, under policies that have a
+            floor. The default is for all-MiniLM-L6-v2.
+        lexical_floor: Share of the query's words from which the cosine does not matter.
         exact_limit: Workspaces up to this many records are searched exactly.
         cache_bytes: Most memory for the vectors held for exact search.
 
@@ -154,7 +156,8 @@ class MemoryConfig:
     standing_kinds: frozenset[str] = STANDING_KINDS
     token_budget: int | None = 2_000
     count_tokens: Callable[[str], int] = _four_characters_a_token
-    floor: float = 0.1
+    floor: float = 0.2
+    lexical_floor: float = 0.5
     exact_limit: int = 20_000
     cache_bytes: int = 512 * 1024 * 1024
 
@@ -168,7 +171,7 @@ class MemoryConfig:
     hash_key: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("min_confidence", "near_duplicate", "floor"):
+        for name in ("min_confidence", "near_duplicate", "floor", "lexical_floor"):
             value = getattr(self, name)
             if not -1.0 <= value <= 1.0:
                 raise ConfigError(f"{name} is {value}: give a number between 0 and 1.")

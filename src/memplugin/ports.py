@@ -87,12 +87,14 @@ class Known:
         same_slot: Active records that claim the same fields.
         near: Active records by cosine, best first.
         tombstones: Of forgotten records with the same content or from the same turn.
+        session_id: The session that proposes; None leaves it out of the comparison.
     """
 
     same_content: Sequence[MemoryRecord] = ()
     same_slot: Sequence[MemoryRecord] = ()
     near: Sequence[tuple[MemoryRecord, float]] = ()
     tombstones: Sequence[Tombstone] = ()
+    session_id: str | None = None
 
 
 Rule = Callable[[Proposal, Known], Ruling]
@@ -319,13 +321,16 @@ class Ledger(Protocol):
         """Full-text search; nothing in the query is syntax.
 
         Returns:
-            (record id, score), best first, a higher score is better, all above 0.
+            (record id, score), best first. A score is the share of the query's words found
+            in content or surroundings, rare words counting more: above 0, about 1 at most.
         """
         ...
 
     def standing(self, selection: Selection, limit: int) -> list[str]:
-        """Ids of the selected records, most specific scope first, then pinned, then by
-        confidence, then the newest."""
+        """Ids of the selected records in the order in which they should be shown.
+
+        Most specific scope first, then pinned, then by confidence, then the newest.
+        """
         ...
 
     def save_retrieval(self, retrieval: Retrieval, arm: str, attempt: int) -> None:
@@ -363,7 +368,11 @@ class Ledger(Protocol):
         ...
 
     def proposals_of(self, workspace_id: str, record_ids: Iterable[str]) -> list[StoredProposal]:
-        """Proposals that made, or were attached to, these records."""
+        """Proposals that made, or were attached to, these records, oldest first."""
+        ...
+
+    def proposals_of_turn(self, workspace_id: str, turn_id: str) -> list[StoredProposal]:
+        """Proposals taken from a turn, oldest first."""
         ...
 
     def find_records(
@@ -381,8 +390,10 @@ class Ledger(Protocol):
     def find_proposals(
         self, workspace_id: str, words: Sequence[str], limit: int
     ) -> list[StoredProposal]:
-        """Proposals whose content or quote contains any of the words, newest first, and
-        failed extractions whose turns do."""
+        """Proposals whose content or quote contains any of the words, newest first.
+
+        Failed extractions count by the text of their turns.
+        """
         ...
 
     def find_turns(self, workspace_id: str, words: Sequence[str], limit: int) -> list[Turn]:
@@ -395,8 +406,10 @@ class Ledger(Protocol):
 
     # -- operations
     def prune(self, before: datetime, workspace_id: str | None = None) -> dict[str, int]:
-        """Drops turns, retrievals (with injections) and decisions older than a time,
-        never records; returns how many of each."""
+        """Drops turns, retrievals (with injections) and decisions older than a time.
+
+        Records stay. Returns how many rows of each table went.
+        """
         ...
 
     def statistics(self) -> Json:
@@ -404,10 +417,15 @@ class Ledger(Protocol):
         ...
 
 
+AROUND = ".around"
+"""Ends the key of the vector of the text around a record."""
+
+
 class VectorIndex(Protocol):
     """The vectors, disposable. Which ids count is the ledger's to say.
 
-    A key is a record's id, or ``{id}.around`` for the text around it.
+    A key is a record's id, or ``{id}.around`` for the text around it. Every method is
+    safe in threads and raises ``StoreError``.
     """
 
     def upsert(self, workspace_id: str, keys: Sequence[str], vectors: Vectors) -> None:
@@ -422,14 +440,21 @@ class VectorIndex(Protocol):
         """The vectors under these keys; unknown keys are absent."""
         ...
 
+    def promoted(self, workspace_id: str) -> bool:
+        """Whether the workspace has an approximate index of its own, whole and not worn."""
+        ...
+
     def promote(self, workspace_id: str, keys: Sequence[str]) -> None:
-        """Gives a workspace its own approximate index, from these keys' vectors."""
+        """Gives a workspace its own approximate index, from these keys' vectors.
+
+        Does nothing where ``promoted`` is true; starts again where it was interrupted.
+        """
         ...
 
     def nearest(
         self, workspace_id: str, vector: NDArray[np.float32], n: int
     ) -> list[tuple[str, float]]:
-        """The n keys nearest to a vector in a promoted workspace: (key, cosine)."""
+        """The n keys nearest to a vector in a promoted workspace, best first: (key, cosine)."""
         ...
 
     def clear(self) -> None:

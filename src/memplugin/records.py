@@ -107,6 +107,7 @@ class Proposal(Noun):
         around: Text that is indexed with the record and never shown.
         source: Where the content comes from, in the caller's words.
         said_in: The trusted turn's text the quote must be found in; None when nobody said it.
+        defect: Why it can't be ruled on: the extractor gave something malformed.
     """
 
     id: str
@@ -127,6 +128,7 @@ class Proposal(Noun):
     around: str | None = None
     extractor: str | None = None
     time_phrase: str | None = None
+    defect: str | None = None
 
     @property
     def record_id(self) -> str:

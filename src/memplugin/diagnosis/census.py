@@ -1,0 +1,123 @@
+"""The ten-second check: is it stored, was it proposed, was it ever said?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from memplugin.diagnosis.task_record import WriteEntry, write_entry
+from memplugin.diagnosis.wording import carries, coverage, words_of
+from memplugin.ports import Ledger, StoredProposal
+from memplugin.records import Explanation, MemoryRecord, Need, Noun, Turn
+
+LOOKED_THROUGH = 200
+"""Rows of each table that a search looks at, the newest first."""
+
+RELATED_AT = 0.3
+"""Share of the needed words from which a record is about the same thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Census(Noun):
+    """What the store holds about something that should have been used.
+
+    Attributes:
+        writes: Of the records found, whatever their status.
+        rejected: Proposals that said it and made no record, failed ones included.
+        turns: Turns in which it was said.
+        distorted: Records taken from those turns that do not carry it.
+        turns_kept: False when there is no text of turns to look through.
+        explanations: For each record found, where it stood for the task's retrieval.
+    """
+
+    writes: tuple[WriteEntry, ...] = ()
+    rejected: tuple[StoredProposal, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    distorted: tuple[WriteEntry, ...] = ()
+    turns_kept: bool = True
+    explanations: tuple[Explanation, ...] = field(default=())
+
+
+def look_up(ledger: Ledger, workspace_id: str, need: Need) -> Census:
+    """Finds what the store holds about a need.
+
+    By ids where they are given, else by claim, else by what a text says.
+
+    Raises:
+        StoreError: the ledger could not be read.
+    """
+    records = _records(ledger, workspace_id, need)
+    words = words_of(need.text or "")
+    said: Sequence[Turn] = ()
+    rejected: Sequence[StoredProposal] = ()
+    distorted: Sequence[MemoryRecord] = ()
+    if words and not records:
+        said = _said(ledger, workspace_id, need.text or "", words)
+        rejected = _unmade(ledger, workspace_id, need.text or "", words, said)
+        distorted = _taken_from(ledger, workspace_id, words, said)
+    return Census(
+        writes=_entries(ledger, workspace_id, records),
+        rejected=tuple(rejected),
+        turns=tuple(said),
+        distorted=_entries(ledger, workspace_id, distorted),
+        turns_kept=ledger.turns_kept(workspace_id, None),
+    )
+
+
+def _records(ledger: Ledger, workspace_id: str, need: Need) -> list[MemoryRecord]:
+    if need.record_ids:
+        found = ledger.records(workspace_id, need.record_ids)
+        return [found[i] for i in need.record_ids if i in found]
+    if need.claim:
+        claimed = ledger.find_claims(workspace_id, sorted(need.claim), LOOKED_THROUGH)
+        return [r for r in claimed if dict(r.claim or {}) == dict(need.claim)]
+    text = need.text or ""
+    words = words_of(text)
+    if not words:
+        return []
+    found_by_word = ledger.find_records(workspace_id, words, LOOKED_THROUGH)
+    carrying = [r for r in found_by_word if carries(text, r.content)]
+    # Active ones first; among equals the one that says most of it.
+    return sorted(
+        carrying, key=lambda r: (r.status != "active", -coverage(words, r.content), r.id)
+    )[:1]
+
+
+def _said(ledger: Ledger, workspace_id: str, text: str, words: Sequence[str]) -> list[Turn]:
+    turns = ledger.find_turns(workspace_id, words, LOOKED_THROUGH)
+    return [t for t in turns if t.role == "user" and carries(text, t.text or "")]
+
+
+def _unmade(
+    ledger: Ledger, workspace_id: str, text: str, words: Sequence[str], said: Sequence[Turn]
+) -> list[StoredProposal]:
+    turn_ids = {turn.id for turn in said}
+    return [
+        p
+        for p in ledger.find_proposals(workspace_id, words, LOOKED_THROUGH)
+        if p.ruling in ("rejected", "failed")
+        # A failed extraction has no content: it is known by its turns.
+        and (carries(text, p.content) if p.content else p.turn_id in turn_ids)
+    ]
+
+
+def _taken_from(
+    ledger: Ledger, workspace_id: str, words: Sequence[str], said: Sequence[Turn]
+) -> list[MemoryRecord]:
+    made = {
+        p.record_id
+        for turn in said
+        for p in ledger.proposals_of_turn(workspace_id, turn.id)
+        if p.record_id
+    }
+    # A turn may say two things: a record about the other one distorts nothing.
+    records = ledger.records(workspace_id, made).values()
+    return [r for r in records if coverage(words, r.content) >= RELATED_AT]
+
+
+def _entries(
+    ledger: Ledger, workspace_id: str, records: Sequence[MemoryRecord]
+) -> tuple[WriteEntry, ...]:
+    made = ledger.proposals_of(workspace_id, [record.id for record in records])
+    first = {p.record_id: p for p in reversed(made)}
+    return tuple(write_entry(first[r.id], r) for r in records if r.id in first)

@@ -1,0 +1,244 @@
+"""One structured record for each task: what was written, retrieved and used.
+
+The shape is a contract (``schema_version`` 1). Lists are in the order things happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from memplugin.ports import Ledger, StoredProposal, TaskRows
+from memplugin.records import Claim, Decision, Json, MemoryRecord, Noun, Retrieval, Scope, Support
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WriteEntry(Noun):
+    """One proposal and what became of it.
+
+    Attributes:
+        gate: Its ruling.
+        status: Of the record, as it is when this is read.
+    """
+
+    session: str
+    record_id: str | None
+    kind: str | None
+    content: str | None
+    gate: str
+    reason: str | None
+    extractor_confidence: float | None
+    indexed_at: datetime | None
+    proposal_id: str
+    written_at: datetime
+    task_id: str | None = None
+    scope: Scope = field(default_factory=dict[str, str])
+    claim: Claim | None = None
+    status: str | None = None
+    retired_at: datetime | None = None
+    replaced_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateEntry(Noun):
+    """One candidate of a retrieval."""
+
+    rank: int
+    record_id: str
+    score: float
+    injected: bool
+    content: str | None
+    cut: str | None = None
+    sources: tuple[str, ...] = ()
+    parts: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalEntry(Noun):
+    """One recall."""
+
+    id: str
+    session: str
+    query: str | None
+    filters: Json
+    k: int
+    policy: str
+    total: int
+    shown: int
+    pending_index: int
+    at: datetime
+    candidates: tuple[CandidateEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UseEntry(Noun):
+    """The decision, as far as use of memory goes.
+
+    Attributes:
+        counterfactual_flip: Whether leaving a record out changed the answer; None when
+            that was not tried.
+    """
+
+    cited_record_ids: tuple[str, ...] = ()
+    counterfactual_flip: bool | None = None
+    decision_id: str | None = None
+    retrieval_id: str | None = None
+    status: str | None = None
+    answer: Json | None = None
+    flags: tuple[str, ...] = ()
+    chosen_support: Support | None = None
+    order_preserved: bool | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord(Noun):
+    """Everything the hops of one task left behind.
+
+    Attributes:
+        retrieval: The one that fed the decision, else the last.
+        retrievals: All of them.
+        success: Of the last attempt; None when no outcome was reported.
+    """
+
+    task_id: str
+    workspace_id: str
+    arm: str
+    writes: tuple[WriteEntry, ...]
+    retrieval: RetrievalEntry | None
+    use: UseEntry
+    success: bool | None
+    retrievals: tuple[RetrievalEntry, ...] = ()
+    sessions: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+    @classmethod
+    def from_ledger(cls, ledger: Ledger, workspace_id: str, task_id: str) -> TaskRecord:
+        """Builds the record from the rows the hops wrote.
+
+        Writes of a task are those made under its id, and those of every record among its
+        candidates, whoever's session wrote them.
+
+        Raises:
+            StoreError: the ledger could not be read.
+        """
+        rows = ledger.task_rows(workspace_id, task_id)
+        seen = {c.record_id for r in rows.retrievals for c in r.candidates}
+        proposals = {p.id: p for p in (*rows.proposals, *ledger.proposals_of(workspace_id, seen))}
+        named = {p.record_id for p in proposals.values() if p.record_id} | seen
+        records = ledger.records(workspace_id, named)
+        decision = rows.decisions[-1] if rows.decisions else None
+        retrievals = tuple(_retrieval(r) for r in rows.retrievals)
+        return cls(
+            task_id=task_id,
+            workspace_id=workspace_id,
+            arm=_arm(rows),
+            writes=tuple(_writes(proposals.values(), records)),
+            retrieval=_feeding(retrievals, decision),
+            use=_use(decision),
+            success=rows.outcomes[-1].succeeded if rows.outcomes else None,
+            retrievals=retrievals,
+            sessions=_sessions(rows),
+        )
+
+
+def _arm(rows: TaskRows) -> str:
+    return rows.outcomes[-1].arm if rows.outcomes else "memory_on"
+
+
+def _sessions(rows: TaskRows) -> tuple[str, ...]:
+    timed = (
+        [(t.said_at, t.session_id) for t in rows.turns]
+        + [(p.created_at, p.session_id) for p in rows.proposals]
+        + [(r.created_at, r.session_id) for r in rows.retrievals]
+        + [(d.created_at, d.session_id) for d in rows.decisions]
+        + [(o.created_at, o.session_id) for o in rows.outcomes]
+    )
+    return tuple(dict.fromkeys(session for _, session in sorted(timed)))
+
+
+def _writes(
+    proposals: Iterable[StoredProposal], records: Mapping[str, MemoryRecord]
+) -> Iterable[WriteEntry]:
+    for proposal in sorted(proposals, key=lambda p: (p.created_at, p.id)):
+        yield write_entry(proposal, records.get(proposal.record_id or ""))
+
+
+def write_entry(proposal: StoredProposal, record: MemoryRecord | None) -> WriteEntry:
+    """Joins a proposal and the record it made or was attached to."""
+    return WriteEntry(
+        session=proposal.session_id,
+        record_id=proposal.record_id,
+        kind=record.kind if record else proposal.kind,
+        content=record.content if record else proposal.content,
+        gate=proposal.ruling,
+        reason=proposal.reason,
+        extractor_confidence=proposal.confidence,
+        indexed_at=record.indexed_at if record else None,
+        proposal_id=proposal.id,
+        written_at=record.created_at if record else proposal.created_at,
+        task_id=proposal.task_id,
+        scope=record.scope if record else {},
+        claim=record.claim if record else None,
+        status=record.status if record else None,
+        retired_at=record.retired_at if record else None,
+        replaced_by=record.replaced_by if record else None,
+    )
+
+
+def _retrieval(retrieval: Retrieval) -> RetrievalEntry:
+    return RetrievalEntry(
+        id=retrieval.id,
+        session=retrieval.session_id,
+        query=retrieval.query,
+        filters=retrieval.filters,
+        k=retrieval.k,
+        policy=retrieval.policy,
+        total=retrieval.total,
+        shown=retrieval.shown,
+        pending_index=retrieval.pending_index,
+        at=retrieval.created_at,
+        candidates=tuple(
+            CandidateEntry(
+                rank=c.rank,
+                record_id=c.record_id,
+                score=c.score,
+                injected=c.injected,
+                content=c.content,
+                cut=c.cut,
+                sources=c.sources,
+                parts=c.parts,
+            )
+            for c in retrieval.candidates
+        ),
+    )
+
+
+def _feeding(
+    retrievals: Sequence[RetrievalEntry], decision: Decision[Any] | None
+) -> RetrievalEntry | None:
+    if decision is not None:
+        for entry in retrievals:
+            if entry.id == decision.retrieval_id:
+                return entry
+    return retrievals[-1] if retrievals else None
+
+
+def _use(decision: Decision[Any] | None) -> UseEntry:
+    if decision is None:
+        return UseEntry()
+    return UseEntry(
+        cited_record_ids=decision.cited_record_ids,
+        decision_id=decision.id,
+        retrieval_id=decision.retrieval_id,
+        status=decision.status,
+        answer=decision.answer,
+        flags=decision.flags,
+        chosen_support=decision.chosen_support,
+        order_preserved=decision.order_preserved,
+        at=decision.created_at,
+    )

@@ -1,0 +1,291 @@
+"""The retrieval hop: a query to ranked candidates, what is shown, and a row for all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memplugin.config import USER_KEY, MemoryContext
+from memplugin.errors import ConfigError, RecordNotFound
+from memplugin.memory.store import Store, log
+from memplugin.ports import Selection
+from memplugin.records import Explanation, MemoryRecord, Retrieval
+from memplugin.retrieval.cut import Limits, choose
+from memplugin.retrieval.policies import Policy
+from memplugin.retrieval.rank import Hit, Ranked, rank
+from memplugin.retrieval.scope import applicable_keys, applies
+from memplugin.storage.search import DenseHits
+from memplugin.telemetry import names
+from memplugin.telemetry.report import candidate_events, searched
+from memplugin.telemetry.spans import Hop
+from memplugin.text import clean
+from memplugin.use.inject import render
+
+AROUND_WEIGHT = 1.0
+"""Weight of the surrounding text when the dense source picks its hits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to the store."""
+
+    query: str
+    context: MemoryContext
+    k: int
+    kinds: frozenset[str] | None
+    policy: Policy
+
+    @property
+    def depth(self) -> int:
+        """How many candidates each source brings at least."""
+        return max(4 * self.k, 20)
+
+    @property
+    def selection(self) -> Selection:
+        """Which records count."""
+        return Selection(
+            self.context.workspace_id, applicable_keys(self.context.request_scope), self.kinds
+        )
+
+
+def request(
+    store: Store,
+    query: str,
+    context: MemoryContext,
+    k: int,
+    kinds: Iterable[str] | None,
+    policy: str | None,
+) -> Request:
+    """Checks what a caller asked for.
+
+    Raises:
+        ConfigError: the query is no text, k is below 1, no kind is named, or there is no
+            such policy.
+    """
+    if not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers may be untyped
+        raise ConfigError(f"query is a {type(query).__name__}: give a text.")
+    if k < 1:
+        raise ConfigError(f"k is {k}: give at least 1.")
+    named = frozenset(kinds) if kinds is not None else None
+    if named is not None and not named:
+        raise ConfigError("kinds is empty: name at least one kind, or None for every kind.")
+    chosen = policy or store.config.policy
+    if chosen not in store.policies:
+        raise ConfigError(
+            f"there is no policy {chosen!r}: use one of {', '.join(sorted(store.policies))}."
+        )
+    return Request(clean(query), context, k, named, store.policies[chosen])
+
+
+def recall(store: Store, asked: Request) -> Retrieval:
+    """Runs a retrieval, stores it, and shows it on its span."""
+    context = asked.context
+    with store.tracing.hop(names.SEARCH, context) as hop:
+        store.begin(context, hop)
+        found = gather(store, asked, depth=asked.depth)
+        ranked = rank(found.hits, asked.policy)
+        candidates = choose(ranked, _limits(store, asked))
+        shown = [c for c in candidates if c.injected]
+        retrieval = Retrieval(
+            id=store.new_id("r"),
+            workspace_id=context.workspace_id,
+            task_id=context.task,
+            session_id=context.session_id,
+            query=asked.query,
+            filters={
+                "workspace_id": context.workspace_id,
+                "kind": sorted(asked.kinds) if asked.kinds is not None else None,
+                "scope": context.request_scope,
+            },
+            k=asked.k,
+            policy=asked.policy.label,
+            candidates=tuple(candidates),
+            total=found.total,
+            shown=len(shown),
+            pending_index=store.ledger.state(context.workspace_id).pending,
+            stale_dropped=found.stale,
+            text=render(shown),
+            created_at=store.clock.now(),
+            degraded=found.degraded,
+            span=hop.ref,
+        )
+        store.ledger.save_retrieval(retrieval, context.arm, context.attempt)
+        _trace(store, retrieval, hop)
+    return retrieval
+
+
+def _limits(store: Store, asked: Request) -> Limits:
+    config = store.config
+    return Limits(
+        k=asked.k,
+        k_standing=config.k_standing,
+        floor=config.floor if asked.policy.floored else None,
+        lexical_floor=config.lexical_floor,
+        token_budget=config.token_budget,
+        count_tokens=config.count_tokens,
+    )
+
+
+def _trace(store: Store, retrieval: Retrieval, hop: Hop) -> None:
+    if not hop.recording:
+        return
+    hop.set(searched(retrieval, store.tracing.content))
+    for event in candidate_events(retrieval):
+        hop.event(names.CANDIDATE_EVENT, event)
+    for candidate in retrieval.injected:
+        hop.link(candidate.traceparent, "written_by")
+
+
+# ---------------------------------------------------------------- the sources
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Everything the sources brought, checked against the ledger."""
+
+    hits: Sequence[Hit]
+    total: int
+    stale: int
+    degraded: tuple[str, ...]
+
+
+def gather(store: Store, asked: Request, *, depth: int) -> Found:
+    """Asks every source of the policy and checks each hit against the ledger."""
+    selection, sources = asked.selection, asked.policy.sources
+    blank = not asked.query.strip()
+    lexical: dict[str, float] = {}
+    if "lexical" in sources and not blank:
+        lexical = dict(store.ledger.lexical(selection, asked.query, depth))
+    standing = _standing(store, asked, depth) if "standing" in sources else []
+    dense, degraded = (
+        _dense(store, asked, depth, {*lexical, *standing})
+        if "dense" in sources and not blank
+        else (None, ())
+    )
+    total = dense.total if dense else store.ledger.count(selection)
+    hits, dropped = _checked(store, asked, lexical, standing, dense)
+    return Found(
+        hits=hits,
+        total=total,
+        stale=dropped + (dense.stale if dense else 0),
+        degraded=degraded,
+    )
+
+
+def _standing(store: Store, asked: Request, depth: int) -> list[str]:
+    kinds = store.config.standing_kinds & (asked.kinds or store.config.standing_kinds)
+    if not kinds:
+        return []
+    selection = asked.selection
+    return store.ledger.standing(
+        Selection(selection.workspace_id, selection.scope_keys, kinds), depth
+    )
+
+
+def _dense(
+    store: Store, asked: Request, depth: int, also: Collection[str]
+) -> tuple[DenseHits | None, tuple[str, ...]]:
+    # Without vectors recall still has full text and what stands; it says so.
+    try:
+        vector = store.embedder.embed([asked.query])[0]
+        hits = store.search.search(
+            asked.selection,
+            vector,
+            depth=depth,
+            also=also,
+            spare=asked.k,
+            user=asked.context.request_scope.get(USER_KEY),
+            around_weight=AROUND_WEIGHT,
+        )
+    except Exception as error:  # noqa: BLE001 -- an index or a model that is down is one source less
+        log.warning("recall without the dense source: %s", error)
+        return None, (f"dense: {type(error).__name__}",)
+    return hits, ()
+
+
+def _checked(
+    store: Store,
+    asked: Request,
+    lexical: Mapping[str, float],
+    standing: Sequence[str],
+    dense: DenseHits | None,
+) -> tuple[list[Hit], int]:
+    context = asked.context
+    near = {hit.record_id: hit for hit in (*dense.hits, *dense.inapplicable)} if dense else {}
+    best = {hit.record_id for hit in dense.hits} if dense else set[str]()
+    outside = {hit.record_id for hit in dense.inapplicable} if dense else set[str]()
+    places = {record_id: place for place, record_id in enumerate(standing)}
+    ids = list(dict.fromkeys([*lexical, *standing, *near]))
+    records = store.ledger.records(context.workspace_id, ids)
+    hits: list[Hit] = []
+    for record_id in ids:
+        record = records.get(record_id)
+        if record is None or not _counts(record, asked):
+            continue
+        vector = near.get(record_id)
+        named = (
+            ("dense", record_id in best or record_id in outside),
+            ("lexical", record_id in lexical),
+            ("standing", record_id in places),
+        )
+        hits.append(
+            Hit(
+                record=record,
+                dense=vector.content if vector else None,
+                around=vector.around if vector else None,
+                lexical=lexical.get(record_id, 0.0),
+                standing=places.get(record_id),
+                applies=applies(record.scope, context.request_scope),
+                sources=tuple(source for source, brought in named if brought),
+            )
+        )
+    return hits, len(ids) - len(hits)
+
+
+def _counts(record: MemoryRecord, asked: Request) -> bool:
+    return (
+        record.workspace_id == asked.context.workspace_id
+        and record.status == "active"
+        and (asked.kinds is None or record.kind in asked.kinds)
+    )
+
+
+# ---------------------------------------------------------------- explain
+
+
+def explain(store: Store, asked: Request, record_id: str, as_of: datetime) -> Explanation:
+    """Where a record stood for a retrieval, also beyond the depth that was searched.
+
+    Ranks every selected record that was there at the time.
+
+    Raises:
+        RecordNotFound: no such record in this workspace.
+    """
+    context = asked.context
+    record = store.ledger.records(context.workspace_id, [record_id]).get(record_id)
+    if record is None:
+        raise RecordNotFound(
+            f"there is no record {record_id!r} in workspace {context.workspace_id!r}: "
+            "check the id and the workspace."
+        )
+    excluded = _excluded_by(record, asked, as_of)
+    if excluded:
+        return Explanation(record_id, None, 0, excluded)
+    found = gather(store, asked, depth=max(asked.depth, store.ledger.count(asked.selection)))
+    was_there = [h for h in found.hits if h.applies and h.record.created_at <= as_of]
+    ranked: list[Ranked] = rank(was_there, asked.policy)
+    place = next((r.rank for r in ranked if r.hit.record.id == record_id), None)
+    return Explanation(record_id, place, len(ranked), None)
+
+
+def _excluded_by(record: MemoryRecord, asked: Request, as_of: datetime) -> str | None:
+    if record.created_at > as_of:
+        return "not_written_yet"
+    if record.retired_at and record.retired_at <= as_of:
+        return "status"
+    if asked.kinds is not None and record.kind not in asked.kinds:
+        return "kinds"
+    if not applies(record.scope, asked.context.request_scope):
+        return "scope"
+    return None

@@ -1,0 +1,95 @@
+"""A hop that needs a model, written once for sync and async callers.
+
+The hop is a generator: it does its own work, yields a ``ModelCall`` where it needs a
+model, and is sent the reply. Only the two drivers here know whether the model is called
+or awaited. The hop's span is current while the model runs, and never across a ``yield``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable
+from pydantic import BaseModel
+
+from memplugin.reply import StructuredReply, read_failure, read_reply, structured
+from memplugin.telemetry.spans import Hop
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One structured call that a hop asks for."""
+
+    model: BaseChatModel
+    schema: type[BaseModel]
+    messages: Sequence[BaseMessage]
+    options: Mapping[str, Any]
+    hop: Hop
+
+    def prepared(self) -> Runnable[Any, Any]:
+        """The model, bound to the schema."""
+        return structured(self.model, self.schema, self.options)
+
+
+Steps = Generator[ModelCall, StructuredReply, ResultT]
+
+
+def run(steps: Steps[ResultT]) -> ResultT:
+    """Drives a hop, calling the model."""
+    try:
+        call = next(steps)
+        while True:
+            call = steps.send(_ask(call))
+    except StopIteration as stop:
+        return cast(ResultT, stop.value)
+    finally:
+        steps.close()
+
+
+async def arun(steps: Steps[ResultT]) -> ResultT:
+    """Drives a hop, awaiting the model; the hop's own work runs in threads."""
+    try:
+        call, result = await asyncio.to_thread(_advance, steps, None)
+        while call is not None:
+            reply = await _aask(call)
+            call, result = await asyncio.to_thread(_advance, steps, reply)
+        return cast(ResultT, result)
+    finally:
+        # After a cancellation a thread may still be inside the hop: it ends on its own.
+        with contextlib.suppress(ValueError):
+            steps.close()
+
+
+def _advance(
+    steps: Steps[ResultT], reply: StructuredReply | None
+) -> tuple[ModelCall | None, ResultT | None]:
+    # StopIteration can't be raised into a future, so the end is a value here.
+    try:
+        return (next(steps) if reply is None else steps.send(reply)), None
+    except StopIteration as stop:
+        return None, cast(ResultT, stop.value)
+
+
+def _ask(call: ModelCall) -> StructuredReply:
+    with call.hop.current():
+        try:
+            return read_reply(call.prepared().invoke(list(call.messages))["raw"])
+        except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
+            return read_failure(error)
+
+
+async def _aask(call: ModelCall) -> StructuredReply:
+    with call.hop.current():
+        try:
+            answer = await call.prepared().ainvoke(list(call.messages))
+            return read_reply(answer["raw"])
+        except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
+            return read_failure(error)

@@ -1,0 +1,168 @@
+"""The write hop: proposals, the gate inside the ledger's transaction, then the index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from langchain_core.language_models import BaseChatModel
+from numpy.typing import NDArray
+
+from memplugin.config import MemoryContext
+from memplugin.memory.indexing import embed, index_records, rows
+from memplugin.memory.steps import ModelCall, Steps
+from memplugin.memory.store import Store, log
+from memplugin.ports import Batch, Known
+from memplugin.records import Proposal, Ruling, Turn, WriteReceipt
+from memplugin.telemetry import names
+from memplugin.telemetry.report import written
+from memplugin.telemetry.spans import Hop
+from memplugin.write import extract
+from memplugin.write.gate import rule
+
+NEAR_NEIGHBOURS = 5
+"""How many near records the gate is shown for each proposal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a batch was taken from: nothing for a plain write."""
+
+    turns: Sequence[Turn] = ()
+    extractor: str | None = None
+    failure: str | None = None
+
+
+def store_proposals(
+    store: Store, context: MemoryContext, proposals: Sequence[Proposal]
+) -> list[WriteReceipt]:
+    """Settles proposals that a caller made."""
+    with store.tracing.hop(names.UPSERT, context) as hop:
+        store.begin(context, hop)
+        return _settle(store, context, proposals, Said(), hop)
+
+
+def remember(
+    store: Store, context: MemoryContext, turns: Sequence[Turn], model: BaseChatModel
+) -> Steps[list[WriteReceipt]]:
+    """Extracts proposals from the turns no one has read yet, and settles them."""
+    version = extract.extractor_version(store.config)
+    hop = store.tracing.start(names.UPSERT, context)
+    try:
+        store.begin(context, hop)
+        ids = [turn.id for turn in turns]
+        read = store.ledger.repeated(context.workspace_id, context.session_id, ids, version)
+        unread = [turn for turn in turns if turn.id not in read]
+        if not unread:
+            receipts = store.ledger.receipts(context.workspace_id, context.session_id, ids, version)
+            hop.set(written([], receipts, extractor=version))
+            return receipts
+        said = Said(unread, version)
+        proposals: Sequence[Proposal] = ()
+        if any(turn.role in store.config.trusted_roles for turn in unread):
+            now = store.clock.now()
+            reply = yield ModelCall(
+                model,
+                extract.ExtractionReply,
+                extract.extraction_messages(
+                    turns, now=now, config=store.config, unread_ids={t.id for t in unread}
+                ),
+                store.config.structured_output,
+                hop,
+            )
+            said = replace(said, failure=extract.extraction_failure(reply))
+            if said.failure is None:
+                proposals = extract.proposals_from(
+                    reply, turns, context=context, now=now, config=store.config
+                )
+            hop.set({names.REQUEST_MODEL: reply.model})
+        return _settle(store, context, proposals, said, hop)
+    except BaseException as error:
+        hop.failed(error)
+        raise
+    finally:
+        hop.end()
+
+
+def _settle(
+    store: Store, context: MemoryContext, proposals: Sequence[Proposal], said: Said, hop: Hop
+) -> list[WriteReceipt]:
+    vectors = _embedded(store, proposals)
+    batch = Batch(
+        context=context,
+        proposals=proposals,
+        now=store.clock.now(),
+        turns=said.turns,
+        extractor=said.extractor,
+        keep_turns=store.config.keep_turns,
+        near=_near(store, context.workspace_id, proposals, vectors) if vectors else {},
+        failure=said.failure,
+        span=hop.ref,
+    )
+
+    def gate(proposal: Proposal, known: Known) -> Ruling:
+        return rule(proposal, known, store.config, store.checks)
+
+    receipts = store.ledger.settle(batch, gate)
+    receipts = _indexed(store, context.workspace_id, receipts, vectors)
+    hop.set(written(proposals, receipts, extractor=said.extractor, indexed_at=store.clock.now()))
+    return receipts
+
+
+def _embedded(store: Store, proposals: Sequence[Proposal]) -> Mapping[str, NDArray[np.float32]]:
+    texts = [p.content for p in proposals if p.content.strip()]
+    texts += [p.around for p in proposals if p.around]
+    try:
+        return embed(store, texts) if texts else {}
+    except Exception as error:  # noqa: BLE001 -- a write must not be lost for want of a vector
+        log.warning("stored without vectors, to be indexed later: %s", error)
+        return {}
+
+
+def _near(
+    store: Store,
+    workspace_id: str,
+    proposals: Sequence[Proposal],
+    vectors: Mapping[str, NDArray[np.float32]],
+) -> dict[str, Sequence[tuple[str, float]]]:
+    compared = [p for p in proposals if p.content in vectors]
+    matrix = rows(vectors, [p.content for p in compared])
+    floor = store.config.near_duplicate
+    stored = store.search.similar(workspace_id, matrix, NEAR_NEIGHBOURS, floor)
+    among = matrix @ matrix.T
+    near: dict[str, Sequence[tuple[str, float]]] = {}
+    for row, proposal in enumerate(compared):
+        # Proposals that stand earlier in the batch are known under the ids they would get.
+        earlier = np.flatnonzero(among[row, :row] >= floor)
+        found = [*stored[row], *((compared[i].record_id, float(among[row, i])) for i in earlier)]
+        if found:
+            near[proposal.id] = sorted(found, key=lambda hit: -hit[1])
+    return near
+
+
+def _indexed(
+    store: Store,
+    workspace_id: str,
+    receipts: Sequence[WriteReceipt],
+    vectors: Mapping[str, NDArray[np.float32]],
+) -> list[WriteReceipt]:
+    waiting = {
+        r.record_id
+        for r in receipts
+        if r.record_id and not r.indexed and r.ruling in ("accepted", "superseded")
+    }
+    if not waiting or not vectors:
+        return list(receipts)
+    try:
+        records = [
+            record
+            for record in store.ledger.records(workspace_id, waiting).values()
+            if record.status == "active" and record.content in vectors
+        ]
+        index_records(store, records, vectors)
+    except Exception as error:  # noqa: BLE001 -- the ledger has the record: it waits in the outbox
+        log.warning("stored, to be indexed later: %s", error)
+        return list(receipts)
+    done = {record.id for record in records}
+    return [replace(r, indexed=True) if r.record_id in done else r for r in receipts]

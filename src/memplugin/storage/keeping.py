@@ -1,0 +1,161 @@
+"""Retrievals, decisions and outcomes: kept as they were, read back as they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import Row, insert, select
+
+from memplugin.records import (
+    Candidate,
+    Decision,
+    Outcome,
+    Reply,
+    Retrieval,
+    SpanRef,
+    Support,
+)
+from memplugin.storage.engine import Database
+from memplugin.storage.rows import span_from, span_ids
+from memplugin.storage.tables import attempts, decisions, injections, retrievals
+
+CANDIDATES: TypeAdapter[tuple[Candidate, ...]] = TypeAdapter(tuple[Candidate, ...])
+_PLAIN: TypeAdapter[Any] = TypeAdapter(Any)
+
+_RETRIEVAL_FIELDS = (
+    "id workspace_id task_id session_id query filters k policy total shown pending_index"
+    " stale_dropped text created_at"
+).split()
+_DECISION_FIELDS = (
+    "id workspace_id task_id session_id retrieval_id question status answer reasoning considered"
+    " memory_total memory_shown order_preserved raw answer_schema model usage created_at detail"
+).split()
+_OUTCOME_FIELDS = tuple(Outcome.__dataclass_fields__)
+
+OUTCOMES = select(*(attempts.c[name] for name in _OUTCOME_FIELDS))
+
+
+def save_retrieval(database: Database, retrieval: Retrieval, arm: str, attempt: int) -> None:
+    """See ``Ledger.save_retrieval``."""
+    tried = {"arm": arm, "attempt": attempt}
+    hop = _hop(retrieval)
+    row = {
+        **{name: getattr(retrieval, name) for name in _RETRIEVAL_FIELDS},
+        **hop,
+        **tried,
+        **_sampled(retrieval.span),
+        "candidates": CANDIDATES.dump_json(retrieval.candidates).decode(),
+        "degraded": retrieval.degraded,
+    }
+    shown = [
+        {
+            **hop,
+            **tried,
+            "retrieval_id": retrieval.id,
+            "record_id": candidate.record_id,
+            "rank": candidate.rank,
+            "score": candidate.score,
+            "created_at": retrieval.created_at,
+        }
+        for candidate in retrieval.injected
+    ]
+    with database.writing() as connection:
+        connection.execute(insert(retrievals), row)
+        if shown:
+            connection.execute(insert(injections), shown)
+
+
+def retrieval(database: Database, workspace_id: str, retrieval_id: str) -> Retrieval | None:
+    """See ``Ledger.retrieval``."""
+    wanted = select(retrievals).where(
+        retrievals.c.workspace_id == workspace_id, retrievals.c.id == retrieval_id
+    )
+    with database.reading() as connection:
+        row = connection.execute(wanted).one_or_none()
+    return retrieval_from(row) if row else None
+
+
+def retrieval_from(row: Row[Any]) -> Retrieval:
+    """Reads a row of ``retrievals``."""
+    values = row._mapping
+    return Retrieval(
+        **{name: values[name] for name in _RETRIEVAL_FIELDS},
+        candidates=CANDIDATES.validate_json(values["candidates"]),
+        degraded=tuple(values["degraded"]),
+        span=span_from(row),
+    )
+
+
+def save_decision(database: Database, decision: Decision[Any], arm: str, attempt: int) -> None:
+    """See ``Ledger.save_decision``."""
+    support = decision.chosen_support
+    row = {
+        **{name: getattr(decision, name) for name in _DECISION_FIELDS},
+        **_hop(decision),
+        **_sampled(decision.span),
+        "arm": arm,
+        "attempt": attempt,
+        "answer": _PLAIN.dump_python(decision.answer, mode="json"),
+        "cited_record_ids": decision.cited_record_ids,
+        "flags": decision.flags,
+        "chosen_support": support.to_json() if support else None,
+        "sent": decision.sent,
+        "replies": [
+            {"status": reply.status, "raw": reply.raw, "detail": reply.detail}
+            for reply in decision.replies
+        ],
+    }
+    with database.writing() as connection:
+        connection.execute(insert(decisions), row)
+
+
+def decision(database: Database, workspace_id: str, decision_id: str) -> Decision[Any] | None:
+    """See ``Ledger.decision``."""
+    wanted = select(decisions).where(
+        decisions.c.workspace_id == workspace_id, decisions.c.id == decision_id
+    )
+    with database.reading() as connection:
+        row = connection.execute(wanted).one_or_none()
+    return decision_from(row) if row else None
+
+
+def decision_from(row: Row[Any]) -> Decision[Any]:
+    """Reads a row of ``decisions``."""
+    values = row._mapping
+    support = values["chosen_support"]
+    return Decision(
+        **{name: values[name] for name in _DECISION_FIELDS},
+        cited_record_ids=tuple(values["cited_record_ids"]),
+        flags=tuple(values["flags"]),
+        chosen_support=Support(**support) if support else None,
+        sent=tuple(values["sent"]),
+        replies=tuple(Reply(**reply) for reply in values["replies"]),
+        span=span_from(row),
+    )
+
+
+def save_outcome(database: Database, outcome: Outcome, span: SpanRef | None) -> None:
+    """See ``Ledger.save_outcome``."""
+    values = {**{name: getattr(outcome, name) for name in _OUTCOME_FIELDS}, **span_ids(span)}
+    attempt = ("workspace_id", "task_id", "arm", "attempt")
+    row = database.insert(attempts).values(values)
+    again = row.on_conflict_do_update(
+        index_elements=[attempts.c[name] for name in attempt],
+        set_={name: value for name, value in values.items() if name not in attempt},
+    )
+    with database.writing() as connection:
+        connection.execute(again)
+
+
+def _hop(kept: Retrieval | Decision[Any]) -> dict[str, str | None]:
+    return {
+        "workspace_id": kept.workspace_id,
+        "task_id": kept.task_id,
+        "session_id": kept.session_id,
+        **span_ids(kept.span),
+    }
+
+
+def _sampled(span: SpanRef | None) -> dict[str, bool | None]:
+    return {"sampled": span.sampled if span else None}

@@ -1,0 +1,100 @@
+"""What a recall asks of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import bindparam, func, select
+
+from memplugin.ports import Entry, Selection, WorkspaceState
+from memplugin.records import MemoryRecord
+from memplugin.storage import lexical as full_text
+from memplugin.storage.engine import Database
+from memplugin.storage.rows import RECORDS, chunks, record_from
+from memplugin.storage.selecting import selected
+from memplugin.storage.tables import IN_OUTBOX, memory_records, workspaces
+
+_RECORD = memory_records.c
+
+_IN_WORKSPACE = _RECORD.workspace_id == bindparam("workspace")
+_ACTIVE = select(func.count()).where(_IN_WORKSPACE, _RECORD.status == "active")
+_STATE = select(
+    workspaces.c.seq,
+    _ACTIVE.scalar_subquery().label("active"),
+    _ACTIVE.where(IN_OUTBOX).scalar_subquery().label("pending"),
+).where(workspaces.c.workspace_id == bindparam("workspace"))
+
+_DIRECTORY = select(
+    _RECORD.id,
+    _RECORD.seq,
+    (_RECORD.status == "active").label("active"),
+    _RECORD.indexed_at.is_not(None).label("indexed"),
+    _RECORD.around.is_not(None).label("has_around"),
+    _RECORD.kind,
+    _RECORD.scope,
+).where(_IN_WORKSPACE, _RECORD.seq > bindparam("since"))
+
+
+def state(database: Database, workspace_id: str) -> WorkspaceState:
+    """See ``Ledger.state``."""
+    with database.reading() as connection:
+        row = connection.execute(_STATE, {"workspace": workspace_id}).one_or_none()
+    return WorkspaceState(*row) if row else WorkspaceState(0, 0, 0)
+
+
+def directory(database: Database, workspace_id: str, since: int) -> list[Entry]:
+    """See ``Ledger.directory``."""
+    asked = {"workspace": workspace_id, "since": since}
+    with database.reading() as connection:
+        return [Entry(*row) for row in connection.execute(_DIRECTORY, asked)]
+
+
+def records(
+    database: Database, workspace_id: str, record_ids: Iterable[str]
+) -> dict[str, MemoryRecord]:
+    """See ``Ledger.records``."""
+    ids = list(dict.fromkeys(record_ids))
+    if not ids:
+        return {}
+    in_workspace = RECORDS.where(_RECORD.workspace_id == workspace_id)
+    with database.reading() as connection:
+        return {
+            record.id: record
+            for some in chunks(ids)
+            for record in map(
+                record_from, connection.execute(in_workspace.where(_RECORD.id.in_(some)))
+            )
+        }
+
+
+def count(database: Database, selection: Selection) -> int:
+    """See ``Ledger.count``."""
+    counted = select(func.count()).select_from(memory_records).where(*selected(selection))
+    with database.reading() as connection:
+        return int(connection.scalar(counted) or 0)
+
+
+def lexical(
+    database: Database, selection: Selection, query: str, limit: int
+) -> list[tuple[str, float]]:
+    """See ``Ledger.lexical``."""
+    with database.reading() as connection:
+        return full_text.search(database, connection, selection, query, limit)
+
+
+def standing(database: Database, selection: Selection, limit: int) -> list[str]:
+    """See ``Ledger.standing``."""
+    ordered = (
+        select(_RECORD.id)
+        .where(*selected(selection))
+        .order_by(
+            _RECORD.scope_size.desc(),
+            _RECORD.pinned.desc(),
+            _RECORD.confidence.desc(),
+            _RECORD.occurred_at.desc(),
+            _RECORD.number.desc(),
+        )
+        .limit(limit)
+    )
+    with database.reading() as connection:
+        return list(connection.scalars(ordered))

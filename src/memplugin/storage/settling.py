@@ -1,0 +1,266 @@
+"""Settling a batch: turns, rulings and records, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, update
+
+from memplugin.ports import Batch, Rule
+from memplugin.records import MemoryRecord, Proposal, Ruling, WriteReceipt
+from memplugin.storage import lexical
+from memplugin.storage.engine import Database
+from memplugin.storage.knowledge import ContentHash, Knowledge
+from memplugin.storage.readings import receipts, repeated, store_turns
+from memplugin.storage.rows import (
+    RECEIPTS,
+    chunks,
+    RECORD_FIELDS,
+    claim_fields,
+    hop,
+    proposal_values,
+    receipt_from,
+    scope_key,
+    span_ids,
+)
+from memplugin.storage.sequence import next_seq
+from memplugin.storage.tables import evidence, memory_records, proposals
+from memplugin.text import digest
+
+SEED_STRENGTH = 4.0
+"""How many observations a proposal's confidence is worth: α = c·s, β = (1 - c)·s."""
+
+CONFIRMATION_WEIGHT = 1.0
+CONFIRMATION_SALIENCE = 0.5
+"""What saying the same again counts as evidence."""
+
+TOMBSTONED = "tombstoned"
+"""How the reason of a refusal begins when the content was forgotten before."""
+
+_STATE = ("status", "evidence_count", "retired_at", "replaced_by", "seq")
+
+_CHANGE = (
+    update(memory_records)
+    .where(memory_records.c.id == bindparam("of_record"))
+    .values({name: bindparam(f"new_{name}") for name in _STATE})
+)
+
+
+def settle(
+    database: Database, hashed: ContentHash, batch: Batch, rule: Rule
+) -> list[WriteReceipt]:
+    """See ``Ledger.settle``."""
+    workspace = batch.context.workspace_id
+    with database.writing(workspace) as connection:
+        ids = [turn.id for turn in batch.turns]
+        if batch.extractor and ids:
+            session = batch.context.session_id
+            read = repeated(connection, workspace, session, ids, batch.extractor)
+            if read.issuperset(ids):
+                return receipts(connection, workspace, session, ids, batch.extractor)
+        store_turns(database, connection, batch, hashed)
+        settled = _Settlement(database, connection, batch, hashed)
+        settled.rule(rule)
+        if batch.failure is not None:
+            settled.fail(batch.failure)
+        return settled.receipts
+
+
+class _Settlement:
+    """One batch on its way into the ledger."""
+
+    def __init__(
+        self, database: Database, connection: Connection, batch: Batch, hashed: ContentHash
+    ) -> None:
+        self._database = database
+        self._connection = connection
+        self._batch = batch
+        self._hashed = hashed
+        self._hop = hop(batch.context, batch.span)
+        self._evidence: list[dict[str, Any]] = []
+        self._supersedes: dict[str, str] = {}
+        self._polarity: dict[str, str] = {}
+        self.receipts: list[WriteReceipt] = []
+
+    def rule(self, rule: Rule) -> None:
+        """Rules on what is not there yet, and stores it."""
+        batch = self._batch
+        settled = self._settled_before([p.id for p in batch.proposals])
+        self._re_read(list(settled))
+        new = [p for p in batch.proposals if p.id not in settled]
+        knowledge = Knowledge.about(self._connection, batch, new, self._hashed)
+        rulings: dict[str, Ruling] = {}
+        for proposal in batch.proposals:
+            if proposal.id not in settled:
+                ruling = rule(proposal, knowledge.known(proposal, batch.near.get(proposal.id, ())))
+                settled[proposal.id] = self._carry_out(proposal, ruling, knowledge)
+                rulings[proposal.id] = ruling
+            self.receipts.append(settled[proposal.id])
+        self._store(rulings, knowledge)
+
+    def fail(self, reason: str) -> None:
+        """Keeps a failed extraction, once for the same turns and extractor."""
+        batch, ids = self._batch, [turn.id for turn in self._batch.turns]
+        context = batch.context
+        parts = (context.workspace_id, context.session_id, *ids, batch.extractor or "", "failed")
+        values = {
+            **self._hop,
+            "id": f"p_{digest(*parts)}",
+            "operation": "remember",
+            "turn_id": ids[0] if ids else None,
+            "turn_ids": ids,
+            "extractor": batch.extractor,
+            "ruling": "failed",
+            "reason": reason,
+            "created_at": batch.now,
+        }
+        row = self._database.insert(proposals).values(values)
+        self._connection.execute(
+            row.on_conflict_do_update(index_elements=[proposals.c.id], set_={"reason": reason})
+        )
+        self.receipts.append(WriteReceipt(values["id"], None, "failed", reason))
+
+    def _settled_before(self, ids: Sequence[str]) -> dict[str, WriteReceipt]:
+        mine = RECEIPTS.where(proposals.c.workspace_id == self._batch.context.workspace_id)
+        return {
+            row.id: receipt_from(row)
+            for some in chunks(ids)
+            for row in self._connection.execute(mine.where(proposals.c.id.in_(some)))
+        }
+
+    def _re_read(self, ids: Sequence[str]) -> None:
+        """A newer extractor that proposes the same is the one to be asked about it."""
+        if not self._batch.extractor:
+            return
+        for some in chunks(ids):
+            self._connection.execute(
+                update(proposals)
+                .where(
+                    proposals.c.workspace_id == self._batch.context.workspace_id,
+                    proposals.c.id.in_(some),
+                )
+                .values(extractor=self._batch.extractor)
+            )
+
+    def _carry_out(
+        self, proposal: Proposal, ruling: Ruling, knowledge: Knowledge
+    ) -> WriteReceipt:
+        indexed = False
+        if ruling.ruling in ("accepted", "superseded"):
+            record = self._record(ruling)
+            if ruling.ruling == "superseded" and ruling.replaced_id:
+                self._supersedes[record.id] = ruling.replaced_id
+                knowledge.change(
+                    ruling.replaced_id,
+                    status="superseded",
+                    retired_at=self._batch.now,
+                    replaced_by=record.id,
+                )
+            self._polarity[record.id] = ruling.proposal.polarity
+            knowledge.add(record)
+        elif ruling.ruling == "attached" and ruling.record_id:
+            indexed = self._attach(proposal, ruling.record_id, knowledge)
+        return WriteReceipt(
+            proposal_id=proposal.id,
+            record_id=ruling.record_id,
+            ruling=ruling.ruling,
+            reason=ruling.reason,
+            indexed=indexed,
+            replaced_id=ruling.replaced_id,
+        )
+
+    def _record(self, ruling: Ruling) -> MemoryRecord:
+        proposal, batch = ruling.proposal, self._batch
+        return MemoryRecord(
+            id=ruling.record_id or proposal.record_id,
+            workspace_id=batch.context.workspace_id,
+            kind=proposal.kind,
+            content=proposal.content,
+            scope=dict(proposal.scope),
+            claim=dict(proposal.claim) if proposal.claim is not None else None,
+            status="active",
+            confidence=proposal.confidence,
+            pinned=proposal.pinned,
+            evidence_count=0,
+            occurred_at=proposal.occurred_at,
+            created_at=batch.now,
+            source_session=batch.context.session_id,
+            task_id=batch.context.task,
+            seq=0,
+            source=proposal.source,
+            source_turn=proposal.turn_id,
+            around=proposal.around,
+            traceparent=batch.span.traceparent if batch.span else None,
+        )
+
+    def _attach(self, proposal: Proposal, record_id: str, knowledge: Knowledge) -> bool:
+        record = knowledge.active(record_id)
+        knowledge.change(record_id, evidence_count=record.evidence_count + 1)
+        self._evidence.append({
+            **self._hop,
+            "record_id": record_id,
+            "proposal_id": proposal.id,
+            "supports": True,
+            "weight": CONFIRMATION_WEIGHT,
+            "salience": CONFIRMATION_SALIENCE,
+            "created_at": self._batch.now,
+        })
+        return record.indexed_at is not None
+
+    def _store(self, rulings: Mapping[str, Ruling], knowledge: Knowledge) -> None:
+        connection = self._connection
+        if knowledge.added or knowledge.changed:
+            workspace = self._batch.context.workspace_id
+            seq = next_seq(self._database, connection, workspace)
+            if knowledge.added:
+                rows = [self._record_values(r, seq) for r in knowledge.added.values()]
+                connection.execute(insert(memory_records), rows)
+            if knowledge.changed:
+                rows = [_state_values(r, seq) for r in knowledge.changed.values()]
+                connection.execute(_CHANGE, rows)
+            lexical.refresh(self._database, connection, workspace, seq)
+        if self._evidence:
+            connection.execute(insert(evidence), self._evidence)
+        if rulings:
+            rows = [self._proposal_values(id_, ruling) for id_, ruling in rulings.items()]
+            connection.execute(insert(proposals), rows)
+
+    def _record_values(self, record: MemoryRecord, seq: int) -> dict[str, Any]:
+        batch = self._batch
+        return {
+            **{name: getattr(record, name) for name in RECORD_FIELDS},
+            **span_ids(batch.span),
+            "seq": seq,
+            "scope": scope_key(record.scope),
+            "scope_size": len(record.scope),
+            "claim_fields": claim_fields(record.claim),
+            "content_hash": self._hashed(record.content),
+            "polarity": self._polarity[record.id],
+            "alpha": record.confidence * SEED_STRENGTH,
+            "beta": (1 - record.confidence) * SEED_STRENGTH,
+            "supersedes": self._supersedes.get(record.id),
+        }
+
+    def _proposal_values(self, id_: str, ruling: Ruling) -> dict[str, Any]:
+        values = proposal_values(ruling.proposal)
+        if ruling.reason and ruling.reason.startswith(TOMBSTONED):
+            # What was forgotten must not come back as the text of its own refusal.
+            values |= {"content": None, "quote": None, "claim": None}
+        return {
+            **values,
+            **self._hop,
+            "id": id_,
+            "content_hash": self._hashed(ruling.proposal.content),
+            "extractor": ruling.proposal.extractor or self._batch.extractor,
+            "ruling": ruling.ruling,
+            "reason": ruling.reason,
+            "record_id": ruling.record_id,
+            "replaced_id": ruling.replaced_id,
+            "created_at": self._batch.now,
+        }
+
+
+def _state_values(record: MemoryRecord, seq: int) -> dict[str, Any]:
+    changed = {name: getattr(record, name) for name in _STATE if name != "seq"}
+    return {"of_record": record.id, "new_seq": seq, **{f"new_{k}": v for k, v in changed.items()}}

@@ -1,0 +1,208 @@
+"""The one wrapper through which spans are opened; nothing in it can fail the host.
+
+The host's tracer provider is used and none is set. Without an SDK every call is a no-op
+and ``Hop.ref`` is None.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ParamSpec
+
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.util.types import AttributeValue
+
+from memplugin.config import MemoryContext
+from memplugin.records import SpanRef
+from memplugin.telemetry import names
+from memplugin.telemetry.content import ContentPolicy, limited
+
+_log = logging.getLogger("memplugin")
+_P = ParamSpec("_P")
+
+Attributes = Mapping[str, Any]
+
+
+def _quietly(method: Callable[_P, None]) -> Callable[_P, None]:
+    """A failure of telemetry is logged and never reaches the host."""
+
+    @functools.wraps(method)
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            method(*args, **kwargs)
+        except Exception:  # noqa: BLE001 -- whatever a host's SDK, exporter or processor raises
+            _log.warning("a span could not be completed", exc_info=True)
+
+    return wrapper
+
+
+class Hop:
+    """One open span of ours.
+
+    Attributes:
+        ref: Where it is; None without an SDK.
+    """
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._links: list[tuple[str, str]] = []
+        context = span.get_span_context()
+        self.ref = (
+            SpanRef(
+                trace_id=trace.format_trace_id(context.trace_id),
+                span_id=trace.format_span_id(context.span_id),
+                sampled=context.trace_flags.sampled,
+            )
+            if context.is_valid
+            else None
+        )
+
+    @property
+    def recording(self) -> bool:
+        """Whether it is worth putting attributes together."""
+        return self._span.is_recording()
+
+    @_quietly
+    def set(self, attributes: Attributes) -> None:
+        """Sets attributes; those that are None are left out."""
+        self._span.set_attributes(
+            {key: _bounded(value) for key, value in attributes.items() if value is not None}
+        )
+
+    @_quietly
+    def event(self, name: str, attributes: Attributes) -> None:
+        """Adds an event; its name must be a constant."""
+        self._span.add_event(
+            name, {key: _bounded(value) for key, value in attributes.items() if value is not None}
+        )
+
+    @_quietly
+    def link(self, traceparent: str | None, relation: str) -> None:
+        """Links another span; None and a malformed one are no link."""
+        target = _span_context(traceparent) if traceparent else None
+        if traceparent is None or target is None:
+            return
+        self._links.append((traceparent, relation))
+        if len(self._links) <= names.MAX_LINKS:
+            self._span.add_link(target, {names.RELATION: relation})
+
+    @_quietly
+    def failed(self, error: BaseException) -> None:
+        """Marks the span with the error's class; its text may quote what was stored."""
+        name = type(error).__name__
+        self._span.set_attribute(names.ERROR_TYPE, name)
+        self._span.set_status(Status(StatusCode.ERROR, name))
+
+    @_quietly
+    def end(self) -> None:
+        """Ends the span."""
+        if self._links:
+            shown = self._links[: names.MAX_CANDIDATES]
+            self._span.set_attributes(
+                {
+                    names.LINK_COUNT: len(self._links),
+                    names.LINKED_SPANS: [traceparent for traceparent, _ in shown],
+                    names.LINK_RELATIONS: [relation for _, relation in shown],
+                }
+            )
+        self._span.end()
+
+    @contextmanager
+    def current(self) -> Generator[None]:
+        """Makes it the current span, so that spans opened inside are its children."""
+        with trace.use_span(
+            self._span, end_on_exit=False, record_exception=False, set_status_on_exception=False
+        ):
+            yield
+
+
+class Tracing:
+    """Opens our spans on the host's provider.
+
+    Args:
+        provider: None takes the global one, at each span, since the host may set it late.
+        store_id: Names the store on every span.
+        server: Host and port of the ledger or index server; None when both are embedded.
+    """
+
+    def __init__(
+        self,
+        provider: trace.TracerProvider | None,
+        content: ContentPolicy,
+        *,
+        version: str,
+        store_id: str,
+        server: tuple[str, int] | None = None,
+    ) -> None:
+        self._tracer = trace.get_tracer("memplugin", version, provider)
+        self._kind = SpanKind.CLIENT if server else SpanKind.INTERNAL
+        self.content = content
+        self._store: dict[str, AttributeValue] = {names.STORE_ID: store_id}
+        if server:
+            self._store |= {names.SERVER_ADDRESS: server[0], names.SERVER_PORT: server[1]}
+
+    def start(self, operation: names.Operation, context: MemoryContext) -> Hop:
+        """Opens a span, a child of the ambient one; the caller ends it."""
+        attributes = self._store | _identity(operation, context)
+        try:
+            span = self._tracer.start_span(
+                operation.span_name, kind=self._kind, attributes=attributes
+            )
+        except Exception:  # noqa: BLE001 -- a host's sampler or processor may raise anything
+            _log.warning("a span could not be started", exc_info=True)
+            span = trace.INVALID_SPAN
+        return Hop(span)
+
+    @contextmanager
+    def hop(self, operation: names.Operation, context: MemoryContext) -> Generator[Hop]:
+        """Opens a span around a block, as the current one."""
+        hop = self.start(operation, context)
+        try:
+            with hop.current():
+                yield hop
+        except BaseException as error:
+            hop.failed(error)
+            raise
+        finally:
+            hop.end()
+
+
+def _identity(operation: names.Operation, context: MemoryContext) -> dict[str, AttributeValue]:
+    attributes: dict[str, AttributeValue] = {
+        names.OPERATION: operation.span_name,
+        names.TASK_ID: limited(context.task),
+        names.SESSION_ID: limited(context.session_id),
+        names.CONVERSATION_ID: limited(context.session_id),
+        names.WORKSPACE_ID: limited(context.workspace_id),
+        names.ARM: limited(context.arm),
+        names.SCHEMA: names.SCHEMA_VERSION,
+    }
+    if operation.genai:
+        attributes[names.OPERATION_NAME] = operation.span_name
+    return attributes
+
+
+def _bounded(value: Any) -> AttributeValue:
+    if isinstance(value, str):
+        return limited(value)
+    if isinstance(value, Sequence):
+        items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType] -- of any items
+        return [limited(item) if isinstance(item, str) else item for item in items]
+    return value
+
+
+def _span_context(traceparent: str) -> SpanContext | None:
+    parts = traceparent.split("-")
+    if len(parts) != 4:
+        return None
+    context = SpanContext(
+        trace_id=int(parts[1], 16),
+        span_id=int(parts[2], 16),
+        is_remote=True,
+        trace_flags=TraceFlags(int(parts[3], 16)),
+    )
+    return context if context.is_valid else None
