@@ -444,10 +444,15 @@ class VectorIndex(Protocol):
         """Whether the workspace has an approximate index of its own, whole and not worn."""
         ...
 
-    def promote(self, workspace_id: str, keys: Sequence[str]) -> None:
-        """Gives a workspace its own approximate index, from these keys' vectors.
+    def promote(self, workspace_id: str, keys: Callable[[], Sequence[str]]) -> None:
+        """Gives a workspace its own approximate index, from its keys' vectors.
 
         Does nothing where ``promoted`` is true; starts again where it was interrupted.
+
+        Args:
+            workspace_id: The workspace.
+            keys: Asked once, after the new index has begun to take writes, so that what
+                is written while it is built is in it too.
         """
         ...
 

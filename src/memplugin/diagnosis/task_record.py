@@ -132,7 +132,7 @@ class TaskRecord(Noun):
         named = {p.record_id for p in proposals.values() if p.record_id} | seen
         records = ledger.records(workspace_id, named)
         decision = rows.decisions[-1] if rows.decisions else None
-        retrievals = tuple(_retrieval(r) for r in rows.retrievals)
+        retrievals = tuple(retrieval_entry(r) for r in rows.retrievals)
         return cls(
             task_id=task_id,
             workspace_id=workspace_id,
@@ -190,7 +190,8 @@ def write_entry(proposal: StoredProposal, record: MemoryRecord | None) -> WriteE
     )
 
 
-def _retrieval(retrieval: Retrieval) -> RetrievalEntry:
+def retrieval_entry(retrieval: Retrieval) -> RetrievalEntry:
+    """A retrieval, as a task's record shows it."""
     return RetrievalEntry(
         id=retrieval.id,
         session=retrieval.session_id,

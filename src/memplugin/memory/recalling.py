@@ -12,7 +12,7 @@ from memplugin.memory.store import Store, log
 from memplugin.ports import Selection
 from memplugin.records import Explanation, MemoryRecord, Retrieval
 from memplugin.retrieval.cut import Limits, choose
-from memplugin.retrieval.policies import Policy
+from memplugin.retrieval.rank import Policy
 from memplugin.retrieval.rank import Hit, Ranked, rank
 from memplugin.retrieval.scope import applicable_keys, applies
 from memplugin.storage.search import DenseHits

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Generator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 from pydantic import BaseModel
 
-from memplugin.reply import StructuredReply, read_failure, read_reply, structured
+from memplugin.failure import read_failure
+from memplugin.reply import StructuredReply, read_reply, structured
 from memplugin.telemetry.spans import Hop
 
 ResultT = TypeVar("ResultT")
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,18 @@ async def arun(steps: Steps[ResultT]) -> ResultT:
             steps.close()
 
 
+def in_thread(method: Callable[P, ResultT]) -> Callable[P, Coroutine[Any, Any, ResultT]]:
+    """The async twin of a method that needs no model: it runs in a thread."""
+
+    @functools.wraps(method)
+    async def twin(*args: P.args, **kwargs: P.kwargs) -> ResultT:
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    twin.__name__ = f"a{method.__name__}"
+    twin.__doc__ = f"``{method.__name__}`` in a thread, with the caller's context."
+    return twin
+
+
 def _advance(
     steps: Steps[ResultT], reply: StructuredReply | None
 ) -> tuple[ModelCall | None, ResultT | None]:
@@ -81,7 +96,7 @@ def _advance(
 def _ask(call: ModelCall) -> StructuredReply:
     with call.hop.current():
         try:
-            return read_reply(call.prepared().invoke(list(call.messages))["raw"])
+            return read_reply(call.prepared().invoke(list(call.messages)))
         except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
             return read_failure(error)
 
@@ -89,7 +104,6 @@ def _ask(call: ModelCall) -> StructuredReply:
 async def _aask(call: ModelCall) -> StructuredReply:
     with call.hop.current():
         try:
-            answer = await call.prepared().ainvoke(list(call.messages))
-            return read_reply(answer["raw"])
+            return read_reply(await call.prepared().ainvoke(list(call.messages)))
         except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
             return read_failure(error)

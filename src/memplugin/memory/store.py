@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.ports import Clock, Embedder, IdFactory, Ledger, VectorIndex
-from memplugin.retrieval.policies import Policy
+from memplugin.retrieval.rank import Policy
 from memplugin.storage.search import VectorSearch
 from memplugin.telemetry.spans import Hop, Tracing
 from memplugin.write.gate import Check

@@ -18,8 +18,10 @@ from memplugin.records import Proposal, Ruling, Turn, WriteReceipt
 from memplugin.telemetry import names
 from memplugin.telemetry.report import written
 from memplugin.telemetry.spans import Hop
-from memplugin.write import extract
+from memplugin.write.extract import extraction_failure, proposals_from
 from memplugin.write.gate import rule
+from memplugin.write.prompt import extraction_messages, extractor_version
+from memplugin.write.reply_schema import ExtractionReply
 
 NEAR_NEIGHBOURS = 5
 """How many near records the gate is shown for each proposal."""
@@ -47,7 +49,7 @@ def remember(
     store: Store, context: MemoryContext, turns: Sequence[Turn], model: BaseChatModel
 ) -> Steps[list[WriteReceipt]]:
     """Extracts proposals from the turns no one has read yet, and settles them."""
-    version = extract.extractor_version(store.config)
+    version = extractor_version(store.config)
     hop = store.tracing.start(names.UPSERT, context)
     try:
         store.begin(context, hop)
@@ -61,20 +63,18 @@ def remember(
         said = Said(unread, version)
         proposals: Sequence[Proposal] = ()
         if any(turn.role in store.config.trusted_roles for turn in unread):
-            now = store.clock.now()
+            now, new = store.clock.now(), {turn.id for turn in unread}
             reply = yield ModelCall(
                 model,
-                extract.ExtractionReply,
-                extract.extraction_messages(
-                    turns, now=now, config=store.config, unread_ids={t.id for t in unread}
-                ),
+                ExtractionReply,
+                extraction_messages(turns, now=now, config=store.config, unread_ids=new),
                 store.config.structured_output,
                 hop,
             )
-            said = replace(said, failure=extract.extraction_failure(reply))
+            said = replace(said, failure=extraction_failure(reply))
             if said.failure is None:
-                proposals = extract.proposals_from(
-                    reply, turns, context=context, now=now, config=store.config
+                proposals = proposals_from(
+                    reply, turns, context=context, now=now, config=store.config, unread_ids=new
                 )
             hop.set({names.REQUEST_MODEL: reply.model})
         return _settle(store, context, proposals, said, hop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +97,7 @@ class View:
         around_slot: The same for ``around``.
     """
 
+    workspace_id: str
     ids: Sequence[str]
     position: Mapping[str, int]
     active: NDArray[np.bool_]
@@ -105,10 +106,23 @@ class View:
     content: Vectors
     around: Vectors
 
+    def __len__(self) -> int:
+        return len(self.active)
+
+    def ids_of(self, rows: Rows) -> list[str]:
+        """The records of rows."""
+        return [self.ids[row] for row in cast(list[int], rows.tolist())]
+
+    def mask(self, rows: Rows) -> NDArray[np.bool_]:
+        """True for these rows."""
+        mask = np.zeros(len(self), np.bool_)
+        mask[rows] = True
+        return mask
+
     def rows_of(self, record_ids: Iterable[str]) -> Rows:
         """The rows of the active ones of these records, each once, in their order."""
         rows = (self.position.get(record_id, -1) for record_id in dict.fromkeys(record_ids))
-        found = np.fromiter((row for row in rows if 0 <= row < len(self.active)), np.intp)
+        found = np.fromiter((row for row in rows if 0 <= row < len(self)), np.intp)
         return found[self.active[found]]
 
     def with_vector(self, rows: Rows) -> Rows:
@@ -152,10 +166,11 @@ class Table:
         self.ids.extend(record_ids)
         self.position.update((record_id, start + i) for i, record_id in enumerate(record_ids))
 
-    def view(self) -> View:
+    def view(self, workspace_id: str) -> View:
         """The present, to be read while the table goes on."""
         # Copied is what is set in place; the rest only grows.
         return View(
+            workspace_id,
             self.ids,
             self.position,
             self.active.values.copy(),
@@ -168,7 +183,7 @@ class Table:
     def only(self, keep: Rows, dimension: int) -> Table:
         """A new table of these rows, without unused vectors."""
         table = Table(dimension)
-        table.add_ids([self.ids[row] for row in keep])
+        table.add_ids([self.ids[row] for row in cast(list[int], keep.tolist())])
         table.active.extend(self.active.values[keep])
         table.kind.extend(self.kind.values[keep])
         table.scope.extend(self.scope.values[keep])

@@ -7,7 +7,7 @@ milliseconds. A large workspace gets an approximate index (HNSW) of its own besi
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -122,8 +122,8 @@ class ChromaIndex:
             own = self._own(workspace_id)
         return own is not None and not _worn(own)
 
-    def promote(self, workspace_id: str, keys: Sequence[str]) -> None:
-        """Gives a workspace its own approximate index, from these keys' vectors.
+    def promote(self, workspace_id: str, keys: Callable[[], Sequence[str]]) -> None:
+        """Gives a workspace its own approximate index, from its keys' vectors.
 
         Writes from other threads go on meanwhile, between the chunks.
         """
@@ -134,15 +134,17 @@ class ChromaIndex:
                 if self._own(workspace_id):
                     self._client.delete_collection(_name(workspace_id))
                 own = self._make(_name(workspace_id), SEARCHED)
-            for chunk in _chunks(list(dict.fromkeys(keys)), min(FETCH, self._write)):
-                # In one turn: a vector deleted before is not found, one deleted after is
-                # deleted from both.
-                with self._writing:
-                    found = self.fetch(workspace_id, chunk)
-                    if found:
-                        rows = np.stack(list(found.values()))
-                        own.upsert(ids=list(found), embeddings=cast(Any, rows))
+            for chunk in _chunks(list(dict.fromkeys(keys())), min(FETCH, self._write)):
+                self._copy(workspace_id, chunk, own)
             own.modify(metadata={"dimension": self._dimension, "built": own.count(), "removed": 0})
+
+    def _copy(self, workspace_id: str, keys: Sequence[str], own: Collection) -> None:
+        # In one turn: a vector deleted before is not found, one deleted after is deleted
+        # from both collections.
+        with self._writing:
+            found = self.fetch(workspace_id, keys)
+            if found:
+                own.upsert(ids=list(found), embeddings=cast(Any, np.stack(list(found.values()))))
 
     def nearest(
         self, workspace_id: str, vector: NDArray[np.float32], n: int

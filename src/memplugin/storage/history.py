@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, union, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    false,
+    func,
+    or_,
+    select,
+    union,
+    union_all,
+)
 
 from memplugin.ports import StoredProposal, TaskRows
 from memplugin.records import MemoryRecord, Turn
 from memplugin.storage.engine import Database
-from memplugin.storage.keeping import OUTCOMES, decision_from, retrieval_from
-from memplugin.storage.rows import (
+from memplugin.storage.keeping import OUTCOMES, decision_from, outcome_from, retrieval_from
+from memplugin.storage.nouns import (
     RECORDS,
     STORED_PROPOSALS,
     TURNS,
@@ -41,12 +52,14 @@ _HAPPENED = {sessions: sessions.c.started_at, turns: turns.c.said_at}
 
 def tasks(database: Database, workspace_id: str) -> list[str]:
     """See ``Ledger.tasks``."""
-    seen = union_all(*(
-        select(table.c.task_id, _HAPPENED.get(table, table.c.get("created_at")).label("at")).where(
-            table.c.workspace_id == workspace_id
+    seen = union_all(
+        *(
+            select(
+                table.c.task_id, _HAPPENED.get(table, table.c.get("created_at")).label("at")
+            ).where(table.c.workspace_id == workspace_id)
+            for table in HOPS
         )
-        for table in HOPS
-    )).subquery()
+    ).subquery()
     latest = (
         select(seen.c.task_id)
         .group_by(seen.c.task_id)
@@ -58,7 +71,9 @@ def tasks(database: Database, workspace_id: str) -> list[str]:
 
 def workspaces_of_task(database: Database, task_id: str) -> list[str]:
     """See ``Ledger.workspaces_of_task``."""
-    seen = union(*(select(table.c.workspace_id).where(table.c.task_id == task_id) for table in HOPS))
+    seen = union(
+        *(select(table.c.workspace_id).where(table.c.task_id == task_id) for table in HOPS)
+    )
     with database.reading() as connection:
         return sorted(connection.scalars(seen))
 
@@ -159,3 +174,53 @@ def turns_kept(database: Database, workspace_id: str, task_id: str | None) -> bo
         kept = and_(kept, turns.c.task_id == task_id)
     with database.reading() as connection:
         return connection.scalar(select(turns.c.number).where(kept).limit(1)) is not None
+
+
+def _newest_records(
+    database: Database, limit: int, *conditions: ColumnElement[bool]
+) -> list[MemoryRecord]:
+    record = memory_records.c
+    newest = RECORDS.where(*conditions).order_by(record.occurred_at.desc(), record.number.desc())
+    with database.reading() as connection:
+        return [record_from(row) for row in connection.execute(newest.limit(limit))]
+
+
+def _failures_over(connection: Connection, workspace_id: str, words: Sequence[str]) -> list[str]:
+    """Failed extractions that should have read a turn with one of the words."""
+    failed = select(proposals.c.id, proposals.c.turn_ids).where(
+        proposals.c.workspace_id == workspace_id, proposals.c.ruling == "failed"
+    )
+    unread = {row.id: row.turn_ids or [] for row in connection.execute(failed)}
+    turn_ids = sorted({id_ for ids in unread.values() for id_ in ids})
+    holding = select(turns.c.id).where(
+        turns.c.workspace_id == workspace_id, _holds_any(words, turns.c.text)
+    )
+    said = {
+        id_
+        for some in chunks(turn_ids)
+        for id_ in connection.scalars(holding.where(turns.c.id.in_(some)))
+    }
+    return [id_ for id_, ids in unread.items() if not said.isdisjoint(ids)]
+
+
+def _holds_any(words: Sequence[str], *columns: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a column contains a word, in any case; no word is in no text.
+
+    SQLite folds the case of ASCII only, so other words are looked for in three spellings.
+    """
+    spelled = {
+        spelling[:LONGEST_WORD]
+        for word in words
+        if word
+        for spelling in (
+            [word] if word.isascii() else [word, word.lower(), word.upper(), word.title()]
+        )
+    }
+    return or_(
+        false(),
+        *(
+            column.icontains(word, autoescape=True)
+            for column in columns
+            for word in sorted(spelled)
+        ),
+    )

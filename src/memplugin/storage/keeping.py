@@ -17,20 +17,49 @@ from memplugin.records import (
     Support,
 )
 from memplugin.storage.engine import Database
-from memplugin.storage.rows import span_from, span_ids
+from memplugin.storage.nouns import span_from, span_ids
 from memplugin.storage.tables import attempts, decisions, injections, retrievals
 
 CANDIDATES: TypeAdapter[tuple[Candidate, ...]] = TypeAdapter(tuple[Candidate, ...])
 _PLAIN: TypeAdapter[Any] = TypeAdapter(Any)
 
-_RETRIEVAL_FIELDS = (
-    "id workspace_id task_id session_id query filters k policy total shown pending_index"
-    " stale_dropped text created_at"
-).split()
-_DECISION_FIELDS = (
-    "id workspace_id task_id session_id retrieval_id question status answer reasoning considered"
-    " memory_total memory_shown order_preserved raw answer_schema model usage created_at detail"
-).split()
+_RETRIEVAL_FIELDS = [
+    "id",
+    "workspace_id",
+    "task_id",
+    "session_id",
+    "query",
+    "filters",
+    "k",
+    "policy",
+    "total",
+    "shown",
+    "pending_index",
+    "stale_dropped",
+    "text",
+    "created_at",
+]
+_DECISION_FIELDS = [
+    "id",
+    "workspace_id",
+    "task_id",
+    "session_id",
+    "retrieval_id",
+    "question",
+    "status",
+    "answer",
+    "reasoning",
+    "considered",
+    "memory_total",
+    "memory_shown",
+    "order_preserved",
+    "raw",
+    "answer_schema",
+    "model",
+    "usage",
+    "created_at",
+    "detail",
+]
 _OUTCOME_FIELDS = tuple(Outcome.__dataclass_fields__)
 
 OUTCOMES = select(*(attempts.c[name] for name in _OUTCOME_FIELDS))
@@ -146,6 +175,11 @@ def save_outcome(database: Database, outcome: Outcome, span: SpanRef | None) -> 
     )
     with database.writing() as connection:
         connection.execute(again)
+
+
+def outcome_from(row: Row[Any]) -> Outcome:
+    """Reads a row of ``OUTCOMES``."""
+    return Outcome(*row)
 
 
 def _hop(kept: Retrieval | Decision[Any]) -> dict[str, str | None]:

@@ -15,7 +15,7 @@ from sqlalchemy.sql import ColumnElement
 from memplugin.errors import StoreError
 from memplugin.ports import Batch, Known, Tombstone
 from memplugin.records import MemoryRecord, Proposal
-from memplugin.storage.rows import RECORDS, chunks, claim_fields, record_from
+from memplugin.storage.nouns import RECORDS, chunks, claim_fields, record_from
 from memplugin.storage.tables import memory_records, tombstones
 from memplugin.text import normalised
 
@@ -132,9 +132,9 @@ class Knowledge:
         self, connection: Connection, workspace: str, hashes: set[str], turns: set[str]
     ) -> None:
         tomb = tombstones.c
-        buried = select(
-            tomb.session_id, tomb.turn_id, tomb.forgotten_at, tomb.content_hash
-        ).where(tomb.workspace_id == workspace)
+        buried = select(tomb.session_id, tomb.turn_id, tomb.forgotten_at, tomb.content_hash).where(
+            tomb.workspace_id == workspace
+        )
         for *row, content in _each(connection, buried, tomb.content_hash, hashes):
             self._buried_content[content].append(Tombstone(*row))
         for *row, _ in _each(connection, buried, tomb.turn_id, turns):

@@ -10,10 +10,10 @@ from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
 from memplugin.errors import EmbedderError
+from memplugin.storage.sentence_model import PROBE
 from memplugin.storage.vectors import normalised
 from memplugin.storage.weights import short_hash
 
-_PROBE = "The quick brown fox jumps over the lazy dog."
 _MODEL_ATTRIBUTES = ("model", "model_name", "model_id")
 
 
@@ -74,7 +74,7 @@ class LangChainEmbedder:
 
     @cached_property
     def _dimension(self) -> int:
-        return self._vectors([_PROBE]).shape[1]
+        return self._vectors([PROBE]).shape[1]
 
     def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         try:

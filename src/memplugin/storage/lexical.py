@@ -109,7 +109,9 @@ def search(
     database: Database, connection: Connection, selection: Selection, query: str, limit: int
 ) -> list[tuple[str, float]]:
     """Selected records that hold a word of the query: (id, score), best first."""
-    syntax = _Sqlite(selection.workspace_id) if database.sqlite else _Postgres(selection.workspace_id)
+    syntax = (
+        _Sqlite(selection.workspace_id) if database.sqlite else _Postgres(selection.workspace_id)
+    )
     words = syntax.words(connection, query[:MAX_QUERY_CHARS])
     if not words:
         return []

@@ -12,7 +12,7 @@ from memplugin.errors import RecordNotFound, StoreError
 from memplugin.records import MemoryRecord
 from memplugin.storage import lexical
 from memplugin.storage.engine import Database
-from memplugin.storage.rows import RECORDS, chunks, record_from
+from memplugin.storage.nouns import RECORDS, chunks, record_from
 from memplugin.storage.sequence import next_seq
 from memplugin.storage.tables import IN_OUTBOX, memory_records, workspaces
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,8 +63,8 @@ def export(source: SentenceTransformerEmbedder, graph: Path, tokenizer: Path) ->
         # As it is after a text: it cuts at the model's limit and pads to the longest.
         source.model.tokenizer.backend_tokenizer.save(str(new_tokenizer))
         _refuse_difference(source, new_graph, new_tokenizer)
-        os.replace(new_tokenizer, tokenizer)
-        os.replace(new_graph, graph)
+        new_tokenizer.replace(tokenizer)
+        new_graph.replace(graph)
 
 
 def _refuse_other_kinds(source: SentenceTransformerEmbedder) -> None:
@@ -83,12 +82,12 @@ def _write_graph(model: Any, path: Path) -> None:
     features: dict[str, Any] = model.preprocess(["one", "a longer text, so the first is padded"])
     names = [name for name, value in features.items() if isinstance(value, torch.Tensor)]
     axes = {name: {0: "texts", 1: "pieces"} for name in names} | {"vectors": {0: "texts"}}
-    write: Any = torch.onnx.export  # its type is partly unknown to a strict checker
+    exporter: Any = torch.onnx  # the function's type is partly unknown to a strict checker
     # The older exporter, since the newer one needs onnxscript too. It warns of what the
     # comparison with torch then shows to be harmless.
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        write(
+        exporter.export(
             MeanPooled(model[0].auto_model, names).eval(),
             tuple(features[name] for name in names),
             str(path),

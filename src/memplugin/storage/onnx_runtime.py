@@ -61,14 +61,17 @@ def open_runtime(graph: Path, tokenizer_file: Path) -> Runtime:
 
     session = _session(graph)
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
-    truncation: dict[str, int] | None = tokenizer.truncation
     return Runtime(
         session=session,
         inputs=[node.name for node in session.get_inputs()],
         tokenizer=tokenizer,
         counter=without_limit(tokenizer),
-        limit=truncation["max_length"] if truncation else None,
+        limit=_limit(tokenizer),
     )
+
+
+def _limit(tokenizer: Any) -> int | None:
+    return tokenizer.truncation["max_length"] if tokenizer.truncation else None
 
 
 def _session(graph: Path) -> Any:

@@ -10,7 +10,7 @@ from memplugin.ports import Batch
 from memplugin.records import WriteReceipt
 from memplugin.storage.engine import Database
 from memplugin.storage.knowledge import ContentHash
-from memplugin.storage.rows import RECEIPTS, chunks, hop, receipt_from
+from memplugin.storage.nouns import RECEIPTS, chunks, hop, receipt_from
 from memplugin.storage.tables import proposals, turns
 
 

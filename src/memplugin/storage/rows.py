@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Sequence
 from threading import RLock
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ class WorkspaceRows:
     def __init__(self, workspace_id: str, dimension: int) -> None:
         self.workspace_id = workspace_id
         self.lock = RLock()
-        self._dimension = dimension
+        self.dimension = dimension
         self._warned = False
         self._seq = 0
         self._kinds, self._scopes, self._users = Codes(), Codes(), Codes()
@@ -44,7 +45,7 @@ class WorkspaceRows:
 
     def view(self) -> View:
         """The present, for use after the lock is given back."""
-        return self._table.view()
+        return self._table.view(self.workspace_id)
 
     # ------------------------------------------------------------ the ledger's word
 
@@ -95,6 +96,10 @@ class WorkspaceRows:
 
     # ------------------------------------------------------------ who is selected
 
+    def active(self) -> Rows:
+        """Every active record."""
+        return np.flatnonzero(self._table.active.values)
+
     def selected(self, selection: Selection) -> Rows:
         """Active records that the selection admits."""
         applies = self._scopes.mask(selection.scope_keys)[self._table.scope.values]
@@ -138,8 +143,8 @@ class WorkspaceRows:
         table = self._table
         for slots in (table.content_slot.values, table.around_slot.values):
             slots[slots >= 0] = NOT_HELD
-        table.content = Column(np.float32, self._dimension)
-        table.around = Column(np.float32, self._dimension)
+        table.content = Column(np.float32, self.dimension)
+        table.around = Column(np.float32, self.dimension)
 
     def _tidy(self) -> None:
         table = self._table
@@ -147,7 +152,7 @@ class WorkspaceRows:
         held = int(np.count_nonzero(table.content_slot.values >= 0))
         if len(table.ids) > 2 * live + WASTE or len(table.content) > 2 * held + WASTE:
             # Made anew, since views may still read the old arrays.
-            self._table = table.only(np.flatnonzero(table.active.values), self._dimension)
+            self._table = table.only(np.flatnonzero(table.active.values), self.dimension)
 
 
 def _slot(*, there: bool) -> int:
@@ -156,7 +161,7 @@ def _slot(*, there: bool) -> int:
 
 def _wanted(slots: Column, rows: Rows, ids: Sequence[str], suffix: str) -> dict[int, str]:
     wanted = rows[slots.values[rows] == NOT_HELD]
-    return {row: ids[row] + suffix for row in wanted.tolist()}
+    return {row: ids[row] + suffix for row in cast(list[int], wanted.tolist())}
 
 
 def _fill(

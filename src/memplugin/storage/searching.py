@@ -10,7 +10,7 @@ from memplugin.ports import Entry, Selection, WorkspaceState
 from memplugin.records import MemoryRecord
 from memplugin.storage import lexical as full_text
 from memplugin.storage.engine import Database
-from memplugin.storage.rows import RECORDS, chunks, record_from
+from memplugin.storage.nouns import RECORDS, chunks, record_from
 from memplugin.storage.selecting import selected
 from memplugin.storage.tables import IN_OUTBOX, memory_records, workspaces
 

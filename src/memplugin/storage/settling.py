@@ -12,11 +12,10 @@ from memplugin.records import MemoryRecord, Proposal, Ruling, WriteReceipt
 from memplugin.storage import lexical
 from memplugin.storage.engine import Database
 from memplugin.storage.knowledge import ContentHash, Knowledge
-from memplugin.storage.readings import receipts, repeated, store_turns
-from memplugin.storage.rows import (
+from memplugin.storage.nouns import (
     RECEIPTS,
-    chunks,
     RECORD_FIELDS,
+    chunks,
     claim_fields,
     hop,
     proposal_values,
@@ -24,12 +23,13 @@ from memplugin.storage.rows import (
     scope_key,
     span_ids,
 )
+from memplugin.storage.readings import receipts, repeated, store_turns
 from memplugin.storage.sequence import next_seq
 from memplugin.storage.tables import evidence, memory_records, proposals
 from memplugin.text import digest
 
 SEED_STRENGTH = 4.0
-"""How many observations a proposal's confidence is worth: α = c·s, β = (1 - c)·s."""
+"""How many observations a confidence c is worth: alpha starts at c·s, beta at (1 - c)·s."""
 
 CONFIRMATION_WEIGHT = 1.0
 CONFIRMATION_SALIENCE = 0.5
@@ -47,9 +47,7 @@ _CHANGE = (
 )
 
 
-def settle(
-    database: Database, hashed: ContentHash, batch: Batch, rule: Rule
-) -> list[WriteReceipt]:
+def settle(database: Database, hashed: ContentHash, batch: Batch, rule: Rule) -> list[WriteReceipt]:
     """See ``Ledger.settle``."""
     workspace = batch.context.workspace_id
     with database.writing(workspace) as connection:
@@ -143,9 +141,7 @@ class _Settlement:
                 .values(extractor=self._batch.extractor)
             )
 
-    def _carry_out(
-        self, proposal: Proposal, ruling: Ruling, knowledge: Knowledge
-    ) -> WriteReceipt:
+    def _carry_out(self, proposal: Proposal, ruling: Ruling, knowledge: Knowledge) -> WriteReceipt:
         indexed = False
         if ruling.ruling in ("accepted", "superseded"):
             record = self._record(ruling)
@@ -197,15 +193,17 @@ class _Settlement:
     def _attach(self, proposal: Proposal, record_id: str, knowledge: Knowledge) -> bool:
         record = knowledge.active(record_id)
         knowledge.change(record_id, evidence_count=record.evidence_count + 1)
-        self._evidence.append({
-            **self._hop,
-            "record_id": record_id,
-            "proposal_id": proposal.id,
-            "supports": True,
-            "weight": CONFIRMATION_WEIGHT,
-            "salience": CONFIRMATION_SALIENCE,
-            "created_at": self._batch.now,
-        })
+        self._evidence.append(
+            {
+                **self._hop,
+                "record_id": record_id,
+                "proposal_id": proposal.id,
+                "supports": True,
+                "weight": CONFIRMATION_WEIGHT,
+                "salience": CONFIRMATION_SALIENCE,
+                "created_at": self._batch.now,
+            }
+        )
         return record.indexed_at is not None
 
     def _store(self, rulings: Mapping[str, Ruling], knowledge: Knowledge) -> None:

@@ -20,17 +20,24 @@ def model_name(model: str | Path) -> str:
     return str(model).removeprefix(_ORGANISATION)
 
 
-def local_folder(name: str) -> Path | None:
-    """The folder that holds a model, if it is on this machine.
+def repository(name: str) -> str:
+    """Where a model is on the hub."""
+    return name if "/" in name else _ORGANISATION + name
 
-    Looked for in this order: the installed package (default model only), a folder of
-    that name, the hub's cache.
-    """
+
+def own_folder(name: str) -> Path | None:
+    """The installed package's folder (default model only), or a folder of that name."""
     if name == DEFAULT_MODEL and (packaged := _packaged_folder()):
         return packaged
-    if Path(name).is_dir():
-        return Path(name)
-    return _cached_folder(name)
+    return Path(name) if Path(name).is_dir() else None
+
+
+def cached_folder(name: str) -> Path | None:
+    """Where the hub's client keeps what it has fetched of a model, all of it or not."""
+    if name.count("/") > 1:  # a folder that is not there, and no name on the hub
+        return None
+    config = try_to_load_from_cache(repository(name), "config.json")
+    return Path(config).parent if isinstance(config, str) else None
 
 
 def fingerprint_of(folder: Path) -> str | None:
@@ -58,14 +65,6 @@ def _packaged_folder() -> Path | None:
         return None
     folder = Path(spec.submodule_search_locations[0]) / "model"
     return folder if folder.is_dir() else None
-
-
-def _cached_folder(name: str) -> Path | None:
-    repository = name if "/" in name else _ORGANISATION + name
-    if repository.count("/") != 1:
-        return None
-    config = try_to_load_from_cache(repository, "config.json")
-    return Path(config).parent if isinstance(config, str) else None
 
 
 def _sha256(path: Path) -> str:

@@ -63,8 +63,8 @@ def keeps_negation(proposal: Proposal, known: Known, config: MemoryConfig) -> Fi
 
 def is_confident(proposal: Proposal, known: Known, config: MemoryConfig) -> Finding:
     """Whoever proposed it was sure enough."""
-    if proposal.confidence < config.min_confidence:
-        return Reject(f"low_confidence: {proposal.confidence:.2g} < {config.min_confidence:.2g}")
+    if not proposal.confidence >= config.min_confidence:  # NaN is below too
+        return Reject(f"low_confidence: {proposal.confidence:g} < {config.min_confidence:g}")
     return _PASS
 
 

@@ -1,8 +1,9 @@
 """Whether a sentence says no, and whether a memory of it still does.
 
-This is a table of English words, not a parser. It errs towards hearing a no: a memory
-rejected for it stays visible in the ledger, one stored as its opposite does not. Texts in
-other languages contain few of these words and pass; a caller's own check can look at them.
+It goes by tables of English words (``english``), not by grammar, and errs towards hearing a
+no: a memory rejected for it stays visible in the ledger, one stored as its opposite does
+not. Texts in other languages hold few of these words and pass; a caller's own check can
+look at them.
 
     "I don't drink coffee"                denial: the memory must say no, and be negative
     "coffee without sugar", "no calls"    exclusion: the memory must keep it
@@ -14,103 +15,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from memplugin.write.english import (
+    BREAK,
+    COMMON,
+    CUES,
+    DENIAL,
+    EXCLUSION,
+    IDIOMS,
+    LIMIT,
+    OF_ITS_OWN,
+)
 from memplugin.write.quotes import find, folded
 
-_NOT = (
-    r"(?:[a-z]+n't|(?:ca|wo|do|does|did|is|are|was|were|could|should|would|has|have|had"
-    r"|ai|must|need)nt)"
-)
-_DO_NOT = rf"(?:{_NOT}|(?:do|does|did|would|should|must|will) not|never)"
-_NO_SUBJECT = r"(?<!\bi )(?<!\bwe )(?<!\byou )(?<!\bhe )(?<!\bshe )(?<!\bit )(?<!\bthey )"
-
-_IDIOMS = re.compile(
-    "|".join(
-        (
-            # Questions that ask for the thing: can't you, why don't we, isn't that.
-            rf"{_NO_SUBJECT}\b(?!(?:don't|dont) you (?:ever|dare|go|start)\b){_NOT}"
-            r" (?:you|we|i|he|she|it|they)\b",
-            r"\b(?:isn't|wasn't|isnt|wasnt|doesn't) (?:that|this|there)\b",
-            r"\b(?:have|did) (?:i|we) not\b",
-            r"\bwhy not\b",
-            r",?\s\bno\?",
-            # Answers: "No, I meant …".
-            r"(?:^|(?<=[.!?;,\n])|(?<=[.!?;,] ))\s*(?:oh |well |actually )?\bno(?=\s*[,.!;:-])",
-            # The thing is wanted.
-            r"\bnot (?:only|just|merely|simply|least|to mention|bad|mistaken|wrong)\b",
-            r"\b(?:not|no|nothing|never)(?: \w+)? (?:against|opposed|averse|without)\b",
-            r"\b(?:not|never) (?:a|an|any) (?:problem|issue|worry|trouble)\b",
-            r"\bno (?:problems?|worries|doubt|matter|wonder|rush|hurry|objections?|big deal)\b",
-            rf"\b{_DO_NOT} (?:you )?(?:forget|hesitate|mind|fail to|neglect|object|get me wrong)\b",
-            r"\bnever ?mind\b",
-            rf"{_NO_SUBJECT}\b{_DO_NOT} (?:you )?(?:worry|miss)\b",
-            rf"\b(?:{_DO_NOT}|not|cannot) (?:stop|quit)\b",
-            rf"\b(?:{_NOT}|cannot|can not) (?:wait|help|complain|get enough|resist|go wrong"
-            r"|agree more|(?:live|do|go|be|work) without|be (?:happier|better))\b",
-            # The speaker does not know.
-            r"\bnot (?:\w+ )?(?:sure|certain)\b",
-            rf"\b{_DO_NOT} know (?:if|whether)\b",
-            r"\b(?:whether|believe it|like it) or not\b|\bor not(?=\s*[?.,!]|\s*$)",
-            r"\bif (?:not\b|(?:it|that|this)(?:'s not| is not| isn't) (?:too|already)\b"
-            r"|you haven't\b)",
-            # Amounts and numbers.
-            r"\b(?:no|not) (?:more|less|fewer|later|earlier|sooner|longer|other) than\b",
-            r"\b(?:nothing but|none other than)\b",
-            r"\bno\b\.?\s*#?(?=\d)",
-        )
-    )
-)
-
-_STOP = (
-    r"(?<!bus )(?<!full )(?<!next )(?<!last )(?<!first )(?<!pit )(?<!\ba )(?<!\bthe )"
-    r"(?<!every )(?<!each )(?<!non-)(?<!non )(?<!one-)"
-    r"\b(?:stop|stops|stopped|stopping|quit|cease|ceased)\b"
-    r"(?! (?:by|at|over|off|in|here|there|for|sign|light|loss|words?)\b)(?!-)"
-)
-_DENIAL = re.compile(
-    rf"\b{_NOT}\b|\bno (?:longer|more|need|point|one|intention)\b"
-    r"|\b(?:not|never|cannot|neither|nor|nobody)\b"
-)
-_EXCLUSION = re.compile(
-    rf"{_STOP}|\b(?:without|no|none|nothing|nowhere|except|excluding|apart from|other than)\b"
-)
-_LIMIT = re.compile(r"\b(?:unless|until|till|without|except|before|but|other than)\b")
-"""With one of these a denial says when, not whether: "don't send it before Monday"."""
-
-_CUES = re.compile(
-    r"\b(?:"
-    r"dislik|dis(?:agree|approv|allow|continu|trust|abl|interest)|hat(?:e|es|ed|ing)\b|loath|detest"
-    r"|avoid|refus|reject|declin|oppos|object|against|forbid|forbade|prohibit|bann?(?:ed|s)?\b"
-    r"|stop|quit|ceas|cancel|end(?:ed|s)\b|gave up|giv(?:en|es|ing) up|drop|remov|omit|skip"
-    r"|exclud|exempt|except|without|free\b|opt(?:s|ed|ing)? out|unsubscrib|ban\b"
-    r"|un(?:abl|wanted|willing|need|necessar|requir|comfort|happy|interest|availab|aware|fit|likely)"
-    r"|impossib|incorrect|inappropriat|lack|miss(?:es|ing)\b|fail|wrong|false|former|used to"
-    r"|only|instead|rather than|other than|apart from|optional|allerg|intoleran|vega?n|vegetar"
-    r"|no\b|none\b|nothing|nobody|nowhere|hardly|rarely|seldom|barely|prefer\w*\b[^.]*?\b(?:to|over)\b"
-    r"|keep \w+ (?:away|out|off)|leave \w+ out|less\b|fewer\b"
-    r")"
-)
-
-_HARD_BREAK = r"[.!?;]+(?=\s|$)|\n+"
-_BUT = r"(?<!anything )(?<!nothing )(?<!everything )(?<!anyone )(?<!\ball )\bbut\b"
-_OTHER_HAND = r"\b(?:although|though|however|whereas)\b"
-_AND = rf"\band\s+(?=(?:i|we|you|they|he|she|it|please|always|instead|let's|not|never|no|{_NOT})\b)"
-_BREAK = re.compile(rf"(?P<hard>{_HARD_BREAK}|{_BUT}|{_OTHER_HAND})|,|:\s|\s-+\s|{_AND}")
-
-_OF_ITS_OWN = re.compile(
-    r"^\s*(?:so|then|otherwise|instead)\b"
-    r"|\b(?:i|we|you|they|he|she|it|please|always|only|is|are|was|were|am|do|does|did|can|could"
-    r"|will|would|should|must|may|let's)\b|'(?:s|m|re|ve|ll|d)\b"
-    r"|\b(?:use|send|call|write|report|keep|make|put|give|show|prefers?|likes?|loves?|wants?"
-    r"|needs?)\s+\w"
-)
-"""What makes a part of a sentence stand alone. "I don't eat meat, fish, or eggs" is one no."""
-
 _FRAGMENT_WORDS = 3
-_COMMON = frozenset(
-    "the a an to of in on at for with my me i you your we our us is are am be been do does did"
-    " doesn don didn and or but that this it its user users so as by from will would can has have"
-    " not no never wants want".split()
-)
+"""A part of a sentence this short hangs on the one before, unless it can stand alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +44,18 @@ class Clause:
     @property
     def limited(self) -> bool:
         """Whether its denial says when, and not whether."""
-        return self.denies and _LIMIT.search(self.text) is not None
+        return self.denies and LIMIT.search(self.text) is not None
 
 
 def denies(text: str) -> bool:
     """Whether a text contains a denial that is none of the idioms."""
-    return _DENIAL.search(_plain(text)) is not None
+    return DENIAL.search(_plain(text)) is not None
 
 
 def negative(text: str) -> bool:
     """Whether a text says no in any way: denial, exclusion, or a word such as "avoids"."""
     plain = _plain(text)
-    return any(pattern.search(plain) for pattern in (_DENIAL, _EXCLUSION, _CUES))
+    return any(pattern.search(plain) for pattern in (DENIAL, EXCLUSION, CUES))
 
 
 def clauses_said(quote: str, said_in: str, content: str) -> list[Clause]:
@@ -165,7 +83,7 @@ def keeps(content: str, clause: Clause) -> bool:
     not allergic" is not kept by "allergic".
     """
     plain = _plain(content)
-    if _DENIAL.search(plain):
+    if DENIAL.search(plain):
         return True
     if not clause.denies:
         return not clause.excludes or negative(content)
@@ -173,18 +91,18 @@ def keeps(content: str, clause: Clause) -> bool:
 
 
 def _plain(text: str) -> str:
-    return _IDIOMS.sub(lambda match: " " * len(match[0]), folded(text))
+    return IDIOMS.sub(lambda match: " " * len(match[0]), folded(text))
 
 
 def _cues(plain: str) -> set[str]:
-    return {match[0][:5] for match in _CUES.finditer(plain)}
+    return {match[0][:5] for match in CUES.finditer(plain)}
 
 
 def _clauses(text: str) -> list[Clause]:
     plain = _plain(text)
     found: list[Clause] = []
     start, continues = 0, False
-    for match in [*_BREAK.finditer(plain), None]:
+    for match in [*BREAK.finditer(plain), None]:
         end = match.start() if match else len(plain)
         before = found[-1] if found and continues else None
         found.append(_clause(plain, start, end, before))
@@ -197,21 +115,21 @@ def _clause(plain: str, start: int, end: int, before: Clause | None) -> Clause:
     text = plain[start:end]
     depends = before is not None and (
         re.match(r"\s*(?:or|nor)\b", text) is not None
-        or (len(text.split()) <= _FRAGMENT_WORDS and not _OF_ITS_OWN.search(text))
+        or (len(text.split()) <= _FRAGMENT_WORDS and not OF_ITS_OWN.search(text))
     )
     inherits = depends and before is not None and before.denies
     return Clause(
         start=start,
         end=end,
         text=text,
-        denies=inherits or _DENIAL.search(text) is not None,
-        excludes=_EXCLUSION.search(text) is not None,
+        denies=inherits or DENIAL.search(text) is not None,
+        excludes=EXCLUSION.search(text) is not None,
     )
 
 
 def _words(text: str) -> set[str]:
     words = re.findall(r"[^\W_]+", folded(text))
-    return {_stem(word) for word in words if len(word) > 1 and word not in _COMMON}
+    return {_stem(word) for word in words if len(word) > 1 and word not in COMMON}
 
 
 def _stem(word: str) -> str:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_TYPOGRAPHY = str.maketrans("’‘ʼ`´“”„«»–—−‑", "'''''\"\"\"\"\"----")
+_TYPOGRAPHY = {
+    **dict.fromkeys((0x2018, 0x2019, 0x02BC, 0x60, 0xB4), "'"),
+    **dict.fromkeys((0x201C, 0x201D, 0x201E, 0xAB, 0xBB), '"'),
+    **dict.fromkeys((0x2010, 0x2011, 0x2013, 0x2014, 0x2212), "-"),
+}
+"""Apostrophes, quotation marks and dashes; one character for one, so that places stay."""
+
 _WRAPPING = "\"'… "
 
 

@@ -7,26 +7,15 @@ from typing import Any
 
 from memplugin.records import Claim, MemoryRecord, Proposal
 from memplugin.text import normalised
+from memplugin.write.english import TELLING
 from memplugin.write.negation import negative
 from memplugin.write.quotes import folded
 
 _WITH_DIGITS = re.compile(r"[^\s,;()\"']*\d[^\s,;()\"']*")
 _CAPITALISED = re.compile(r"\b[^\W\d_a-z]\w*")
 
-_GENERIC = frozenset("the a an i user users they he she we it".split())
-_TELLING = frozenset(
-    # Words whose swap makes another memory while the sentence hardly moves in space.
-    "one two three four five six seven eight nine ten first second third last next previous"
-    " monday tuesday wednesday thursday friday saturday sunday weekday weekdays weekend"
-    " weekends january february march april may june july august september october november"
-    " december spring summer autumn winter daily weekly monthly quarterly yearly annually"
-    " morning afternoon evening night before after more less fewer most least always sometimes"
-    " usually net gross min max minimum maximum increase decrease higher lower above below up"
-    " down left right north south east west on off in out brother sister mother father mom dad"
-    " husband wife son daughter uncle aunt his her he she buy sell import export metric imperial"
-    " celsius fahrenheit light dark red blue green black white hot cold big small long short"
-    " formal informal old new public private".split()
-)
+_GENERIC = frozenset(("the", "a", "an", "i", "user", "users", "they", "he", "she", "we", "it"))
+"""Words that are capitalised without being names."""
 
 
 def same_scope(record: MemoryRecord, proposal: Proposal) -> bool:
@@ -74,7 +63,7 @@ def _numbers(text: str) -> list[str]:
 
 
 def _telling(text: str) -> set[str]:
-    return _all_words(text) & _TELLING
+    return _all_words(text) & TELLING
 
 
 def _names(text: str) -> set[str]:
@@ -83,4 +72,3 @@ def _names(text: str) -> set[str]:
 
 def _all_words(text: str) -> set[str]:
     return set(re.findall(r"\w+", folded(text)))
-

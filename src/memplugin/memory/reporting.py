@@ -1,0 +1,71 @@
+"""The hops that end things: an attempt's outcome, and forgetting."""
+
+from __future__ import annotations
+
+import math
+
+from memplugin.config import MemoryContext
+from memplugin.errors import ConfigError
+from memplugin.memory.indexing import remove
+from memplugin.memory.store import Store, log
+from memplugin.records import MemoryRecord, Outcome
+from memplugin.telemetry import names
+from memplugin.telemetry.report import reported
+from memplugin.text import clean, digest
+
+
+def report(
+    store: Store,
+    context: MemoryContext,
+    *,
+    succeeded: bool,
+    failure_mode: str | None,
+    action: str | None,
+    confidence: float,
+) -> Outcome:
+    """Keeps how an attempt ended; reporting the attempt again replaces it.
+
+    Raises:
+        ConfigError: confidence is not between 0 and 1.
+    """
+    if not (math.isfinite(confidence) and 0.0 <= confidence <= 1.0):
+        raise ConfigError(f"confidence is {confidence}: give a number from 0 to 1.")
+    key = (context.workspace_id, context.task, context.session_id, str(context.attempt))
+    with store.tracing.hop(names.OUTCOME, context) as hop:
+        store.begin(context, hop)
+        outcome = Outcome(
+            id="a_" + digest(*key),
+            workspace_id=context.workspace_id,
+            task_id=context.task,
+            session_id=context.session_id,
+            attempt=context.attempt,
+            succeeded=succeeded,
+            value=1.0 if succeeded else 0.0,
+            confidence=confidence,
+            failure_mode=clean(failure_mode) if failure_mode else None,
+            action=clean(action) if action else None,
+            arm=context.arm,
+            created_at=store.clock.now(),
+        )
+        store.ledger.save_outcome(outcome, hop.ref)
+        hop.set(reported(outcome))
+    return outcome
+
+
+def forget(store: Store, context: MemoryContext, record_id: str, reason: str) -> MemoryRecord:
+    """Leaves a tombstone without content, in the ledger first and then in the index.
+
+    Raises:
+        RecordNotFound: no such record in this workspace.
+    """
+    with store.tracing.hop(names.DELETE, context) as hop:
+        store.begin(context, hop)
+        hop.set({names.RECORD_ID: record_id, names.RECORD_COUNT: 1})
+        record = store.ledger.forget(
+            context.workspace_id, record_id, clean(reason), store.clock.now()
+        )
+        try:
+            remove(store, context.workspace_id, [record_id])
+        except Exception as error:  # noqa: BLE001 -- it stays in the outbox, and no longer counts
+            log.warning("forgotten; its vector is deleted at the next flush: %s", error)
+    return record

@@ -1,0 +1,225 @@
+"""Forgetting a record: a tombstone stays, its content goes wherever the ledger holds it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Table,
+    func,
+    insert,
+    or_,
+    select,
+    true,
+    update,
+)
+
+from memplugin.records import MemoryRecord
+from memplugin.storage import lexical
+from memplugin.storage.engine import Database
+from memplugin.storage.lifecycle import found
+from memplugin.storage.nouns import chunks
+from memplugin.storage.redaction import FORGOTTEN, Redactor, anchor
+from memplugin.storage.sequence import next_seq
+from memplugin.storage.tables import (
+    attempts,
+    decisions,
+    evidence,
+    memory_records,
+    proposals,
+    retrievals,
+    tombstones,
+    turns,
+)
+from memplugin.storage.types import verbatim_json
+
+SHORTEST_ANCHOR = 4
+"""Below it an anchor is in nearly every row, and looking for it saves nothing."""
+
+_RECORD, _PROPOSAL, _TURN = memory_records.c, proposals.c, turns.c
+
+_TEXTS = (
+    (turns, ("text",)),
+    (proposals, ("quote", "reason")),
+    (evidence, ("note",)),
+    (retrievals, ("query", "text")),
+    (
+        decisions,
+        ("question", "answer", "reasoning", "considered", "sent", "raw", "replies", "detail"),
+    ),
+    (attempts, ("action", "failure_mode")),
+)
+"""Where a hop may have quoted a memory."""
+
+
+def forget(
+    database: Database, workspace_id: str, record_id: str, reason: str, now: datetime
+) -> MemoryRecord:
+    """See ``Ledger.forget``."""
+    with database.writing(workspace_id) as connection:
+        record = found(connection, workspace_id, record_id)
+        if record.status != "forgotten":
+            _Forgetting(database, connection, record).carry_out(reason, now)
+            record = found(connection, workspace_id, record_id)
+    return record
+
+
+class _Forgetting:
+    """One record on its way out."""
+
+    def __init__(self, database: Database, connection: Connection, record: MemoryRecord) -> None:
+        self._database = database
+        self._connection = connection
+        self._record = record
+        self._workspace = record.workspace_id
+
+    def carry_out(self, reason: str, now: datetime) -> None:
+        origins = self._origins()
+        turn_ids = sorted({str(o.turn_id) for o in origins if o.turn_id})
+        said = [o.quote for o in origins if o.quote] + self._said(turn_ids)
+        stated = [self._record.content, *(o.content for o in origins if o.content)]
+        self._bury(origins, reason, now)
+        self._erase_origins([str(o.id) for o in origins], turn_ids)
+        seq = next_seq(self._database, self._connection, self._workspace)
+        self._erase_record(seq, now)
+        quoted = Redactor(stated)
+        for table, columns in _TEXTS:
+            self._redact(table, columns, quoted)
+        self._redact_candidates(quoted)
+        self._redact_surroundings(Redactor([*stated, *said]), seq)
+        lexical.refresh(self._database, self._connection, self._workspace, seq)
+
+    def _origins(self) -> Sequence[Row[Any]]:
+        """Every proposal of this content: those it was made from, and those refused."""
+        same = (
+            select(_RECORD.content_hash)
+            .where(_RECORD.workspace_id == self._workspace, _RECORD.id == self._record.id)
+            .scalar_subquery()
+        )
+        return self._connection.execute(
+            select(proposals).where(
+                _PROPOSAL.workspace_id == self._workspace,
+                or_(_PROPOSAL.record_id == self._record.id, _PROPOSAL.content_hash == same),
+            )
+        ).all()
+
+    def _said(self, turn_ids: Sequence[str]) -> list[str]:
+        said = select(_TURN.text).where(
+            _TURN.workspace_id == self._workspace, _TURN.text.is_not(None)
+        )
+        return [
+            text
+            for some in chunks(turn_ids)
+            for text in self._connection.scalars(said.where(_TURN.id.in_(some)))
+        ]
+
+    def _bury(self, origins: Sequence[Row[Any]], reason: str, now: datetime) -> None:
+        sources = {(o.content_hash, o.session_id, o.turn_id) for o in origins}
+        self._connection.execute(
+            insert(tombstones),
+            [
+                {
+                    "workspace_id": self._workspace,
+                    "record_id": self._record.id,
+                    "content_hash": content_hash,
+                    "session_id": session_id,
+                    "turn_id": turn_id,
+                    "reason": reason,
+                    "forgotten_at": now,
+                }
+                for content_hash, session_id, turn_id in sorted(sources, key=str)
+            ],
+        )
+
+    def _erase_origins(self, proposal_ids: Sequence[str], turn_ids: Sequence[str]) -> None:
+        for some in chunks(proposal_ids):
+            self._connection.execute(
+                update(proposals)
+                .where(_PROPOSAL.workspace_id == self._workspace, _PROPOSAL.id.in_(some))
+                .values(content=None, quote=None, claim=None, time_phrase=None)
+            )
+        for some in chunks(turn_ids):
+            self._connection.execute(
+                update(turns)
+                .where(_TURN.workspace_id == self._workspace, _TURN.id.in_(some))
+                .values(text=None, text_hash=None)
+            )
+
+    def _erase_record(self, seq: int, now: datetime) -> None:
+        self._connection.execute(
+            update(memory_records)
+            .where(_RECORD.workspace_id == self._workspace, _RECORD.id == self._record.id)
+            .values(
+                seq=seq,
+                status="forgotten",
+                retired_at=self._record.retired_at or now,
+                content="",
+                content_hash="",
+                claim=None,
+                claim_fields=None,
+                around=None,
+                source=None,
+            )
+        )
+
+    def _redact(self, table: Table, columns: Sequence[str], redactor: Redactor) -> None:
+        """Takes the texts out of some columns, be they plain text or JSON."""
+        chosen = [table.c[name] for name in columns]
+        for row in self._rows(table, chosen, self._may_hold(chosen, redactor)):
+            before = {name: row._mapping[name] for name in columns}
+            after = {name: redactor.json(value) for name, value in before.items()}
+            self._rewrite(table, row, {k: v for k, v in after.items() if v != before[k]})
+
+    def _redact_candidates(self, redactor: Redactor) -> None:
+        column = retrievals.c.candidates
+        suspected = or_(
+            self._may_hold([column], redactor), self._position(column, self._record.id) > 0
+        )
+        for row in self._rows(retrievals, [column], suspected):
+            candidates = redactor.json(json.loads(row.candidates))
+            for candidate in candidates:
+                if candidate["record_id"] == self._record.id:
+                    candidate |= {"content": FORGOTTEN, "claim": None}
+            after = verbatim_json(candidates)
+            self._rewrite(retrievals, row, {"candidates": after} if after != row.candidates else {})
+
+    def _redact_surroundings(self, redactor: Redactor, seq: int) -> None:
+        """What other records were indexed with; they have to be indexed again."""
+        column = _RECORD.around
+        for row in self._rows(memory_records, [column], self._may_hold([column], redactor)):
+            if row.around and (after := redactor.text(row.around)) != row.around:
+                state = {"around": after, "indexed_at": None, "seq": seq}
+                self._rewrite(memory_records, row, state)
+
+    def _may_hold(
+        self, columns: Sequence[ColumnElement[Any]], redactor: Redactor
+    ) -> ColumnElement[bool]:
+        """A condition for the database that narrows down which rows are read."""
+        anchors = [anchor(text) for text in redactor.texts]
+        if any(len(found_anchor) < SHORTEST_ANCHOR for found_anchor in anchors):
+            return true()
+        return or_(*(self._position(column, some) > 0 for column in columns for some in anchors))
+
+    @property
+    def _position(self) -> Callable[..., ColumnElement[int]]:
+        return func.instr if self._database.sqlite else func.strpos
+
+    def _rows(
+        self, table: Table, columns: Sequence[ColumnElement[Any]], suspected: ColumnElement[bool]
+    ) -> Iterator[Row[Any]]:
+        mine = select(table.c.number).where(table.c.workspace_id == self._workspace, suspected)
+        for some in chunks(self._connection.scalars(mine).all()):
+            wanted = select(table.c.number, *columns).where(table.c.number.in_(some))
+            yield from self._connection.execute(wanted).all()
+
+    def _rewrite(self, table: Table, row: Row[Any], values: dict[str, Any]) -> None:
+        if values:
+            self._connection.execute(
+                update(table).where(table.c.number == row.number).values(values)
+            )

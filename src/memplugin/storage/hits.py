@@ -1,0 +1,95 @@
+"""What a search by vector returns, and how the best are picked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplugin.storage.arrays import Rows, View
+
+Numbers = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class DenseHit:
+    """A record and its cosines with the query; ``around`` is None without such a text."""
+
+    record_id: str
+    content: float
+    around: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DenseHits:
+    """What a search found.
+
+    Attributes:
+        hits: The best ``depth`` selected records, best first; after them those of ``also``
+            that are selected, have a vector and are not among the best.
+        total: How many active records the selection admits, indexed or not.
+        content_mean: Over all selected records with a vector when the search was exact,
+            over the hits when it was approximate; so are the three that follow.
+        content_std: 0 for none or one.
+        around_mean: Over those that have a text around them.
+        around_std: The same.
+        inapplicable: The best ``spare`` active records of a kind asked for whose scope
+            does not apply, never one of another user.
+        stale: Hits of the approximate index that the ledger no longer counts.
+    """
+
+    hits: Sequence[DenseHit]
+    total: int
+    content_mean: float = 0.0
+    content_std: float = 0.0
+    around_mean: float = 0.0
+    around_std: float = 0.0
+    inapplicable: Sequence[DenseHit] = ()
+    stale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Rows of a view with their cosines; ``around`` is NaN where there is none."""
+
+    view: View
+    rows: Rows
+    content: Numbers
+    around: Numbers
+
+    def best(self, n: int, around_weight: float, also: Collection[str] = ()) -> list[DenseHit]:
+        """The n best by content + weight · around, best first, then those of ``also``."""
+        scores = self.content + around_weight * np.nan_to_num(self.around, nan=0.0)
+        places = _best(scores, n)
+        if also:
+            named = np.flatnonzero(np.isin(self.rows, self.view.rows_of(also)))
+            places = np.concatenate([places, np.setdiff1d(named, places)])
+        return [self._hit(place) for place in cast(list[int], places.tolist())]
+
+    def _hit(self, place: int) -> DenseHit:
+        around = float(self.around[place])
+        return DenseHit(
+            self.view.ids[int(self.rows[place])],
+            float(self.content[place]),
+            None if np.isnan(around) else around,
+        )
+
+    def spread(self) -> tuple[float, float, float, float]:
+        """Mean and standard deviation of content, then of around."""
+        return (*_spread(self.content), *_spread(self.around[~np.isnan(self.around)]))
+
+
+def _best(scores: NDArray[np.floating], n: int) -> Rows:
+    if n >= len(scores):
+        return np.argsort(-scores, kind="stable")
+    places = np.argpartition(-scores, n)[:n]
+    return places[np.lexsort((places, -scores[places]))]
+
+
+def _spread(values: Numbers) -> tuple[float, float]:
+    if not len(values):
+        return 0.0, 0.0
+    return float(values.mean(dtype=np.float64)), float(values.std(dtype=np.float64))

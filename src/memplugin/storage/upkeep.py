@@ -1,0 +1,111 @@
+"""Facts about the store, sessions, pruning, and counts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Table, and_, delete, func, select
+
+from memplugin.config import MemoryContext
+from memplugin.records import Json, SpanRef
+from memplugin.storage import migrations
+from memplugin.storage.engine import Database
+from memplugin.storage.nouns import hop, span_from
+from memplugin.storage.tables import (
+    IN_OUTBOX,
+    decisions,
+    memory_records,
+    metadata,
+    retrievals,
+    sessions,
+    store,
+    turns,
+)
+
+_PRUNED = (
+    (turns, turns.c.said_at),
+    (retrievals, retrievals.c.created_at),
+    (decisions, decisions.c.created_at),
+)
+
+
+def setdefault(database: Database, key: str, value: str) -> str:
+    """See ``Ledger.setdefault``."""
+    with database.writing() as connection:
+        row = database.insert(store).values(key=key, value=value)
+        connection.execute(row.on_conflict_do_nothing(index_elements=[store.c.key]))
+        return str(connection.scalar(select(store.c.value).where(store.c.key == key)))
+
+
+def replace(database: Database, key: str, value: str) -> None:
+    """See ``Ledger.replace``."""
+    row = database.insert(store).values(key=key, value=value)
+    with database.writing() as connection:
+        connection.execute(
+            row.on_conflict_do_update(index_elements=[store.c.key], set_={"value": value})
+        )
+
+
+def enter_session(
+    database: Database, context: MemoryContext, span: SpanRef | None, now: datetime
+) -> SpanRef | None:
+    """See ``Ledger.enter_session``."""
+    of_task = and_(
+        sessions.c.workspace_id == context.workspace_id, sessions.c.task_id == context.task
+    )
+    this = select(sessions.c.number).where(of_task, sessions.c.session_id == context.session_id)
+    with database.reading() as connection:
+        if connection.scalar(this) is not None:
+            return None  # nearly every call: no need to hold up writers
+    with database.writing() as connection:
+        row = database.insert(sessions).values(
+            **hop(context, span), sampled=span.sampled if span else None, started_at=now
+        )
+        key = [sessions.c.workspace_id, sessions.c.task_id, sessions.c.session_id]
+        number = connection.scalar(
+            row.on_conflict_do_nothing(index_elements=key).returning(sessions.c.number)
+        )
+        if number is None:
+            return None
+        earlier = (
+            select(sessions)
+            .where(of_task, sessions.c.number < number, sessions.c.trace_id.is_not(None))
+            .order_by(sessions.c.number.desc())
+            .limit(1)
+        )
+        before = connection.execute(earlier).one_or_none()
+        return span_from(before) if before else None
+
+
+def prune(database: Database, before: datetime, workspace_id: str | None) -> dict[str, int]:
+    """See ``Ledger.prune``. A turn is as old as what was said; injections go with retrievals."""
+    with database.writing() as connection:
+        dropped: dict[str, int] = {}
+        for table, when in _PRUNED:
+            old = [when < before]
+            if workspace_id is not None:
+                old.append(table.c.workspace_id == workspace_id)
+            dropped[table.name] = connection.execute(delete(table).where(*old)).rowcount
+        return dropped
+
+
+def statistics(database: Database) -> Json:
+    """See ``Ledger.statistics``."""
+    with database.reading() as connection:
+        rows = {table.name: _count(connection, table) for table in metadata.sorted_tables}
+        waiting = select(func.count()).select_from(memory_records).where(IN_OUTBOX)
+        by_status = select(memory_records.c.status, func.count()).group_by(memory_records.c.status)
+        return {
+            "rows": rows,
+            "records": {str(status): int(n) for status, n in connection.execute(by_status)},
+            "outbox": int(connection.scalar(waiting) or 0),
+            "workspaces": rows["workspaces"],
+            "schema": migrations.revision(connection),
+            "database": connection.dialect.name,
+        }
+
+
+def _count(connection: Connection, table: Table, *conditions: Any) -> int:
+    counted = select(func.count()).select_from(table).where(*conditions)
+    return int(connection.scalar(counted) or 0)

@@ -1,0 +1,69 @@
+"""What is doubtful about a decision, found without a model.
+
+A flag is a function of one signature in ``FLAGS``; to add one, write it and append it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memplugin.records import Json, Retrieval, Support
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What flags are computed from.
+
+    Attributes:
+        answer: The answer's fields as JSON values, without its reasoning.
+        cited: Ids that the model cited.
+        reasoning_came_late: Whether a reasoning field stood after an answer's field in
+            the raw reply.
+        stale: Candidates that are no longer active when the decision is made.
+    """
+
+    answer: Json
+    cited: Sequence[str]
+    reasoning_came_late: bool
+    retrieval: Retrieval | None
+    support: Support | None
+    stale: frozenset[str]
+
+
+Flag = Callable[[Evidence], str | None]
+
+
+def unknown_citation(evidence: Evidence) -> str | None:
+    """The model cited an id that it was not shown."""
+    shown = {c.record_id for c in evidence.retrieval.injected} if evidence.retrieval else set[str]()
+    return None if shown.issuperset(evidence.cited) else "unknown_citation"
+
+
+def reasoning_after_answer(evidence: Evidence) -> str | None:
+    """The reply gave an answer before its reasoning."""
+    return "reasoning_after_answer" if evidence.reasoning_came_late else None
+
+
+def support_not_shown(evidence: Evidence) -> str | None:
+    """The record that supports the answer was found and cut."""
+    return "support_not_shown" if evidence.support and not evidence.support.shown else None
+
+
+def stale_memory(evidence: Evidence) -> str | None:
+    """A memory that was cited or supports the answer is no longer active."""
+    used = {*evidence.cited, *([evidence.support.id] if evidence.support else [])}
+    return "stale_memory" if used & evidence.stale else None
+
+
+FLAGS: tuple[Flag, ...] = (
+    unknown_citation,
+    reasoning_after_answer,
+    support_not_shown,
+    stale_memory,
+)
+
+
+def flags_of(evidence: Evidence, flags: Sequence[Flag] = FLAGS) -> tuple[str, ...]:
+    """The names of the flags that are up, in the order of the list."""
+    return tuple(name for flag in flags if (name := flag(evidence)))
