@@ -337,7 +337,7 @@ class Decision(Noun, Generic[AnswerT]):
         sent: The messages as sent, in langchain-core's JSON form.
         raw: The last reply as received, in langchain-core's JSON form.
         replies: Every call made, retries included.
-        usage: Token counts as the model reported them.
+        usage: Token counts as the model reported them, of all calls together.
     """
 
     id: str

@@ -291,7 +291,7 @@ def test_a_failing_service_is_an_error_with_the_services_own_words():
     def fail(texts: list[str]) -> list[list[float]]:
         raise RuntimeError("quota exceeded")
 
-    with pytest.raises(EmbedderError, match="Scripted failed.*quota exceeded") as caught:
+    with pytest.raises(EmbedderError, match=r"Scripted failed.*quota exceeded") as caught:
         LangChainEmbedder(Scripted(fail)).embed(["a"])
 
     assert isinstance(caught.value.__cause__, RuntimeError)

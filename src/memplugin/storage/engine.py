@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import RLock
@@ -45,7 +45,7 @@ class Database:
             self._writer = self.engine
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> Generator[Connection]:
         """A transaction that sees one state of the store throughout.
 
         Raises:
@@ -59,7 +59,7 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self, workspace_id: str | None = None) -> Iterator[Connection]:
+    def writing(self, workspace_id: str | None = None) -> Generator[Connection]:
         """A transaction that writes; writers of one workspace take turns.
 
         On SQLite all writers take turns. On PostgreSQL those that name no workspace
@@ -105,7 +105,7 @@ def parsed_url(url: str) -> URL:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translated() -> Generator[None]:
     """Turns SQLAlchemy's errors into ours.
 
     The driver's own words are kept, never the parameters: they are a user's text.

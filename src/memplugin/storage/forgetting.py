@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
     Table,
     func,
     insert,
@@ -22,9 +21,10 @@ from sqlalchemy import (
 
 from memplugin.records import MemoryRecord
 from memplugin.storage import lexical
+from memplugin.storage.column_types import verbatim_json
 from memplugin.storage.engine import Database
 from memplugin.storage.lifecycle import found
-from memplugin.storage.nouns import chunks
+from memplugin.storage.nouns import AnyRow, chunks
 from memplugin.storage.redaction import FORGOTTEN, Redactor, anchor
 from memplugin.storage.sequence import next_seq
 from memplugin.storage.tables import (
@@ -37,7 +37,6 @@ from memplugin.storage.tables import (
     tombstones,
     turns,
 )
-from memplugin.storage.types import verbatim_json
 
 SHORTEST_ANCHOR = 4
 """Below it an anchor is in nearly every row, and looking for it saves nothing."""
@@ -95,7 +94,7 @@ class _Forgetting:
         self._redact_surroundings(Redactor([*stated, *said]), seq)
         lexical.refresh(self._database, self._connection, self._workspace, seq)
 
-    def _origins(self) -> Sequence[Row[Any]]:
+    def _origins(self) -> Sequence[AnyRow]:
         """Every proposal of this content: those it was made from, and those refused."""
         same = (
             select(_RECORD.content_hash)
@@ -119,7 +118,7 @@ class _Forgetting:
             for text in self._connection.scalars(said.where(_TURN.id.in_(some)))
         ]
 
-    def _bury(self, origins: Sequence[Row[Any]], reason: str, now: datetime) -> None:
+    def _bury(self, origins: Sequence[AnyRow], reason: str, now: datetime) -> None:
         sources = {(o.content_hash, o.session_id, o.turn_id) for o in origins}
         self._connection.execute(
             insert(tombstones),
@@ -172,9 +171,11 @@ class _Forgetting:
         """Takes the texts out of some columns, be they plain text or JSON."""
         chosen = [table.c[name] for name in columns]
         for row in self._rows(table, chosen, self._may_hold(chosen, redactor)):
-            before = {name: row._mapping[name] for name in columns}
-            after = {name: redactor.json(value) for name, value in before.items()}
-            self._rewrite(table, row, {k: v for k, v in after.items() if v != before[k]})
+            held = zip(columns, row[1:], strict=True)
+            changed = {
+                name: after for name, value in held if (after := redactor.json(value)) != value
+            }
+            self._rewrite(table, row, changed)
 
     def _redact_candidates(self, redactor: Redactor) -> None:
         column = retrievals.c.candidates
@@ -212,13 +213,13 @@ class _Forgetting:
 
     def _rows(
         self, table: Table, columns: Sequence[ColumnElement[Any]], suspected: ColumnElement[bool]
-    ) -> Iterator[Row[Any]]:
+    ) -> Iterator[AnyRow]:
         mine = select(table.c.number).where(table.c.workspace_id == self._workspace, suspected)
         for some in chunks(self._connection.scalars(mine).all()):
             wanted = select(table.c.number, *columns).where(table.c.number.in_(some))
             yield from self._connection.execute(wanted).all()
 
-    def _rewrite(self, table: Table, row: Row[Any], values: dict[str, Any]) -> None:
+    def _rewrite(self, table: Table, row: AnyRow, values: dict[str, Any]) -> None:
         if values:
             self._connection.execute(
                 update(table).where(table.c.number == row.number).values(values)

@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Select,
     and_,
     false,
     func,
@@ -26,6 +25,7 @@ from memplugin.storage.nouns import (
     RECORDS,
     STORED_PROPOSALS,
     TURNS,
+    AnySelect,
     chunks,
     claim_fields,
     record_from,
@@ -42,11 +42,12 @@ from memplugin.storage.tables import (
     sessions,
     turns,
 )
+from memplugin.text import canonical_json
 
 LONGEST_WORD = 1_000
 """SQLite refuses a LIKE pattern of 50,000 bytes."""
 
-_HAPPENED = {sessions: sessions.c.started_at, turns: turns.c.said_at}
+_WHEN = {sessions: "started_at", turns: "said_at"}
 """The column that says when, where it is not ``created_at``."""
 
 
@@ -54,9 +55,9 @@ def tasks(database: Database, workspace_id: str) -> list[str]:
     """See ``Ledger.tasks``."""
     seen = union_all(
         *(
-            select(
-                table.c.task_id, _HAPPENED.get(table, table.c.get("created_at")).label("at")
-            ).where(table.c.workspace_id == workspace_id)
+            select(table.c.task_id, table.c[_WHEN.get(table, "created_at")].label("at")).where(
+                table.c.workspace_id == workspace_id
+            )
             for table in HOPS
         )
     ).subquery()
@@ -81,7 +82,7 @@ def workspaces_of_task(database: Database, task_id: str) -> list[str]:
 def task_rows(database: Database, workspace_id: str, task_id: str) -> TaskRows:
     """See ``Ledger.task_rows``."""
 
-    def of_task(statement: Select[Any], table: Any, when: str) -> Select[Any]:
+    def of_task(statement: AnySelect, table: Any, when: str) -> AnySelect:
         return statement.where(
             table.c.workspace_id == workspace_id, table.c.task_id == task_id
         ).order_by(table.c[when], table.c.number)
@@ -96,10 +97,11 @@ def task_rows(database: Database, workspace_id: str, task_id: str) -> TaskRows:
             ],
             retrievals=[
                 retrieval_from(r)
-                for r in rows(of_task(select(retrievals), retrievals, "created_at"))
+                for r in rows(of_task(select(retrievals), retrievals, "created_at")).mappings()
             ],
             decisions=[
-                decision_from(r) for r in rows(of_task(select(decisions), decisions, "created_at"))
+                decision_from(r)
+                for r in rows(of_task(select(decisions), decisions, "created_at")).mappings()
             ],
             outcomes=[outcome_from(r) for r in rows(of_task(OUTCOMES, attempts, "created_at"))],
         )
@@ -119,6 +121,20 @@ def proposals_of(
             )
         ]
     return sorted(found, key=lambda proposal: proposal.created_at)
+
+
+def proposals_of_turn(database: Database, workspace_id: str, turn_id: str) -> list[StoredProposal]:
+    """See ``Ledger.proposals_of_turn``. A failed extraction is of each turn it should have read."""
+    quoted = canonical_json(turn_id)
+    position = func.instr if database.sqlite else func.strpos
+    of_turn = or_(
+        proposals.c.turn_id == turn_id,
+        and_(proposals.c.ruling == "failed", position(proposals.c.turn_ids, quoted) > 0),
+    )
+    oldest = STORED_PROPOSALS.order_by(proposals.c.created_at, proposals.c.number)
+    with database.reading() as connection:
+        rows = connection.execute(oldest.where(proposals.c.workspace_id == workspace_id, of_turn))
+        return [stored_proposal_from(row) for row in rows]
 
 
 def find_records(
@@ -190,7 +206,9 @@ def _failures_over(connection: Connection, workspace_id: str, words: Sequence[st
     failed = select(proposals.c.id, proposals.c.turn_ids).where(
         proposals.c.workspace_id == workspace_id, proposals.c.ruling == "failed"
     )
-    unread = {row.id: row.turn_ids or [] for row in connection.execute(failed)}
+    unread: dict[str, list[str]] = {
+        row.id: row.turn_ids or [] for row in connection.execute(failed)
+    }
     turn_ids = sorted({id_ for ids in unread.values() for id_ in ids})
     holding = select(turns.c.id).where(
         turns.c.workspace_id == workspace_id, _holds_any(words, turns.c.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, insert, select
+from sqlalchemy import RowMapping, insert, select
 
 from memplugin.records import (
     Candidate,
@@ -17,7 +17,7 @@ from memplugin.records import (
     Support,
 )
 from memplugin.storage.engine import Database
-from memplugin.storage.nouns import span_from, span_ids
+from memplugin.storage.nouns import AnyRow, span_from, span_ids
 from memplugin.storage.tables import attempts, decisions, injections, retrievals
 
 CANDIDATES: TypeAdapter[tuple[Candidate, ...]] = TypeAdapter(tuple[Candidate, ...])
@@ -101,17 +101,16 @@ def retrieval(database: Database, workspace_id: str, retrieval_id: str) -> Retri
         retrievals.c.workspace_id == workspace_id, retrievals.c.id == retrieval_id
     )
     with database.reading() as connection:
-        row = connection.execute(wanted).one_or_none()
+        row = connection.execute(wanted).mappings().one_or_none()
     return retrieval_from(row) if row else None
 
 
-def retrieval_from(row: Row[Any]) -> Retrieval:
+def retrieval_from(row: RowMapping) -> Retrieval:
     """Reads a row of ``retrievals``."""
-    values = row._mapping
     return Retrieval(
-        **{name: values[name] for name in _RETRIEVAL_FIELDS},
-        candidates=CANDIDATES.validate_json(values["candidates"]),
-        degraded=tuple(values["degraded"]),
+        **{name: row[name] for name in _RETRIEVAL_FIELDS},
+        candidates=CANDIDATES.validate_json(row["candidates"]),
+        degraded=tuple(row["degraded"]),
         span=span_from(row),
     )
 
@@ -145,21 +144,20 @@ def decision(database: Database, workspace_id: str, decision_id: str) -> Decisio
         decisions.c.workspace_id == workspace_id, decisions.c.id == decision_id
     )
     with database.reading() as connection:
-        row = connection.execute(wanted).one_or_none()
+        row = connection.execute(wanted).mappings().one_or_none()
     return decision_from(row) if row else None
 
 
-def decision_from(row: Row[Any]) -> Decision[Any]:
+def decision_from(row: RowMapping) -> Decision[Any]:
     """Reads a row of ``decisions``."""
-    values = row._mapping
-    support = values["chosen_support"]
+    support = row["chosen_support"]
     return Decision(
-        **{name: values[name] for name in _DECISION_FIELDS},
-        cited_record_ids=tuple(values["cited_record_ids"]),
-        flags=tuple(values["flags"]),
+        **{name: row[name] for name in _DECISION_FIELDS},
+        cited_record_ids=tuple(row["cited_record_ids"]),
+        flags=tuple(row["flags"]),
         chosen_support=Support(**support) if support else None,
-        sent=tuple(values["sent"]),
-        replies=tuple(Reply(**reply) for reply in values["replies"]),
+        sent=tuple(row["sent"]),
+        replies=tuple(Reply(**reply) for reply in row["replies"]),
         span=span_from(row),
     )
 
@@ -177,7 +175,7 @@ def save_outcome(database: Database, outcome: Outcome, span: SpanRef | None) -> 
         connection.execute(again)
 
 
-def outcome_from(row: Row[Any]) -> Outcome:
+def outcome_from(row: AnyRow) -> Outcome:
     """Reads a row of ``OUTCOMES``."""
     return Outcome(*row)
 

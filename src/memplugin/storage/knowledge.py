@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, select
 from sqlalchemy.sql import ColumnElement
 
 from memplugin.errors import StoreError
 from memplugin.ports import Batch, Known, Tombstone
 from memplugin.records import MemoryRecord, Proposal
-from memplugin.storage.nouns import RECORDS, chunks, claim_fields, record_from
+from memplugin.storage.nouns import RECORDS, AnySelect, chunks, claim_fields, record_from
 from memplugin.storage.tables import memory_records, tombstones
 from memplugin.text import normalised
 
@@ -38,8 +38,9 @@ class Knowledge:
     proposal of the same batch sees them as they are.
     """
 
-    def __init__(self, hashed: ContentHash) -> None:
+    def __init__(self, hashed: ContentHash, session_id: str) -> None:
         self.hashed = hashed
+        self._session_id = session_id
         self.added: dict[str, MemoryRecord] = {}
         self.changed: dict[str, MemoryRecord] = {}
         self._active: dict[str, MemoryRecord] = {}
@@ -53,7 +54,7 @@ class Knowledge:
         cls, connection: Connection, batch: Batch, proposed: Sequence[Proposal], hashed: ContentHash
     ) -> Knowledge:
         """Loads what bears on the proposals, in a few queries."""
-        found = cls(hashed)
+        found = cls(hashed, batch.context.session_id)
         workspace = batch.context.workspace_id
         hashes = {hashed(p.content) for p in proposed}
         near = {record_id for p in proposed for record_id, _ in batch.near.get(p.id, ())}
@@ -85,6 +86,7 @@ class Knowledge:
             same_slot=self._records(self._by_slot.get(slot, ())) if slot else (),
             near=[(self._active[id_], cosine) for id_, cosine in near if id_ in self._active],
             tombstones=list(dict.fromkeys(buried)),
+            session_id=self._session_id,
         )
 
     def add(self, record: MemoryRecord) -> None:
@@ -142,7 +144,7 @@ class Knowledge:
 
 
 def _each(
-    connection: Connection, statement: Select[Any], column: ColumnElement[Any], values: set[str]
+    connection: Connection, statement: AnySelect, column: ColumnElement[Any], values: set[str]
 ) -> Iterable[Any]:
     for some in chunks(sorted(values)):
         yield from connection.execute(statement.where(column.in_(some)))

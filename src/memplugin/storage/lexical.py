@@ -16,7 +16,17 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Float, Integer, bindparam, case, func, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Float,
+    Integer,
+    bindparam,
+    case,
+    func,
+    select,
+    text,
+)
 
 from memplugin.ports import Selection
 from memplugin.storage.engine import Database
@@ -67,22 +77,24 @@ _POSTGRES_INSERT = text(
     " FROM memory_records WHERE workspace_id = :workspace AND seq = :seq AND status = 'active'"
 )
 
-# A row for each (question, entry) pair; a question is [match, weight, in content?].
+# A row for each (question, entry) pair; a question is [match, word, place, weight].
 _SQLITE_HITS = (
-    "SELECT lexical.rowid AS number, json_extract(q.value, '$[1]') AS weight,"
-    " json_extract(q.value, '$[2]') AS place FROM json_each(:questions) AS q"
+    "SELECT lexical.rowid AS number, json_extract(q.value, '$[1]') AS word,"
+    " json_extract(q.value, '$[2]') AS place, json_extract(q.value, '$[3]') AS weight"
+    " FROM json_each(:questions) AS q"
     " CROSS JOIN lexical WHERE lexical MATCH json_extract(q.value, '$[0]')"
 )
 _POSTGRES_HITS = (
-    "SELECT lexical.number AS number, CAST(q.value ->> 1 AS double precision) AS weight,"
-    " CAST(q.value ->> 2 AS integer) AS place"
+    "SELECT lexical.number AS number, CAST(q.value ->> 1 AS integer) AS word,"
+    " CAST(q.value ->> 2 AS integer) AS place,"
+    " CAST(q.value ->> 3 AS double precision) AS weight"
     " FROM jsonb_array_elements(CAST(:questions AS jsonb)) AS q (value)"
     " JOIN lexical ON lexical.vector @@ CAST(q.value ->> 0 AS tsquery)"
 )
 _POSTGRES_LEXEMES = text("SELECT lexeme FROM unnest(to_tsvector('english', :query))")
 
 _CONTENT, _AROUND = 1, 0
-_Question = tuple[str, float, int]
+_Question = tuple[str, int, int, float]
 
 
 def workspace_token(workspace_id: str) -> str:
@@ -108,37 +120,36 @@ def refresh(database: Database, connection: Connection, workspace_id: str, seq: 
 def search(
     database: Database, connection: Connection, selection: Selection, query: str, limit: int
 ) -> list[tuple[str, float]]:
-    """Selected records that hold a word of the query: (id, score), best first."""
-    syntax = (
-        _Sqlite(selection.workspace_id) if database.sqlite else _Postgres(selection.workspace_id)
-    )
+    """Selected records that hold a word of the query: (id, score), best first.
+
+    A score is the share of the query's words that the record holds, each weighed by how
+    rare it is in the workspace: close to 1 for a short record that holds them all.
+    """
+    spelling = _Sqlite if database.sqlite else _Postgres
+    syntax = spelling(selection.workspace_id)
     words = syntax.words(connection, query[:MAX_QUERY_CHARS])
     if not words:
         return []
-    weights = _weights(connection, syntax, words)
+    found, rarity = _rarity(connection, syntax, words)
     questions = [
-        question
-        for word, weight in weights.items()
-        for question in (
-            (syntax.match(word, _CONTENT), weight * CONTENT_WEIGHT, _CONTENT),
-            (syntax.match(word, _AROUND), weight * AROUND_WEIGHT, _AROUND),
-        )
+        (syntax.match(words[number], place), number, place, rarity[number] / sum(rarity) * weight)
+        for number in found
+        for place, weight in ((_CONTENT, CONTENT_WEIGHT), (_AROUND, AROUND_WEIGHT))
     ]
     return _best(connection, syntax.hits, selection, questions, limit) if questions else []
 
 
-def _weights(connection: Connection, syntax: _Syntax, words: Sequence[str]) -> dict[str, float]:
-    """How telling each word is in this workspace; words that nothing holds are left out."""
-    counted = [syntax.match(None, None), *(syntax.match(word, None) for word in words)]
-    questions = [(match, float(number), 0) for number, match in enumerate(counted)]
+def _rarity(
+    connection: Connection, syntax: _Syntax, words: Sequence[str]
+) -> tuple[list[int], list[float]]:
+    """Which words the workspace holds at all, and how rare each is there (BM25's idf)."""
+    counted = [*(syntax.match(word, None) for word in words), syntax.match(None, None)]
+    questions = [(match, number, 0, 0) for number, match in enumerate(counted)]
     rows = connection.execute(syntax.counts, {"questions": json.dumps(questions)})
-    found = {int(row.word): int(row.entries) for row in rows}
-    total = found.get(0, 0)
-    return {
-        word: math.log1p((total - found[number] + 0.5) / (found[number] + 0.5))
-        for number, word in enumerate(words, start=1)
-        if number in found
-    }
+    entries = {int(row.word): int(row.entries) for row in rows}
+    total = entries.pop(len(words), 0)
+    held = [entries.get(number, 0) for number in range(len(words))]
+    return sorted(entries), [math.log1p((total - n + 0.5) / (n + 0.5)) for n in held]
 
 
 def _best(
@@ -151,26 +162,33 @@ def _best(
     hits = (
         text(hits_sql)
         .bindparams(bindparam("questions", json.dumps(questions)))
-        .columns(number=Integer, weight=Float, place=Integer)
+        .columns(number=Integer, word=Integer, place=Integer, weight=Float)
         .subquery("hits")
     )
-    found_in = case(
-        (hits.c.place == _CONTENT, memory_records.c.content), else_=memory_records.c.around
-    )
-    shrink = SATURATION * (
-        (1 - LENGTH_NORMALISATION)
-        + func.length(found_in, type_=Float) * (LENGTH_NORMALISATION / USUAL_LENGTH)
-    )
-    score = func.sum(hits.c.weight * (SATURATION + 1) / (1 + shrink)).label("score")
-    statement = (
-        select(memory_records.c.id, score)
-        .select_from(hits.join(memory_records, memory_records.c.number == hits.c.number))
+    record = memory_records.c
+    place = case((hits.c.place == _CONTENT, record.content), else_=record.around)
+    share = func.max(hits.c.weight * _shortness(func.length(place, type_=Float))).label("share")
+    of_words = (
+        select(record.id, record.number, share)
+        .select_from(hits.join(memory_records, record.number == hits.c.number))
         .where(*selected(selection))
-        .group_by(memory_records.c.id, memory_records.c.number)
-        .order_by(score.desc(), memory_records.c.number.desc())
+        .group_by(record.id, record.number, hits.c.word)
+        .subquery("of_words")
+    )
+    score = func.sum(of_words.c.share).label("score")
+    statement = (
+        select(of_words.c.id, score)
+        .group_by(of_words.c.id, of_words.c.number)
+        .order_by(score.desc(), of_words.c.number.desc())
         .limit(limit)
     )
     return [(row.id, float(row.score)) for row in connection.execute(statement)]
+
+
+def _shortness(length: ColumnElement[float]) -> ColumnElement[Any]:
+    """BM25's term for a word that occurs once, as a share of what it is in an empty text."""
+    empty = 1 + SATURATION * (1 - LENGTH_NORMALISATION)
+    return empty / (empty + length * (SATURATION * LENGTH_NORMALISATION / USUAL_LENGTH))
 
 
 class _Syntax:
@@ -193,7 +211,7 @@ class _Syntax:
 
 def _counts(hits: str) -> Any:
     return text(
-        f"SELECT weight AS word, count(*) AS entries FROM ({hits}) AS hits GROUP BY weight"  # noqa: S608 -- constants of this module
+        f"SELECT word, count(*) AS entries FROM ({hits}) AS hits GROUP BY word"  # noqa: S608 -- constants of this module
     )
 
 

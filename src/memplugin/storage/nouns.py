@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, RowMapping, Select, select
 
 from memplugin.config import MemoryContext
 from memplugin.ports import StoredProposal
@@ -38,6 +38,8 @@ RECEIPTS = select(
 ).select_from(proposals.outerjoin(memory_records, memory_records.c.id == proposals.c.record_id))
 """What became of proposals, with where their records stand now."""
 
+AnyRow: TypeAlias = Row[*tuple[Any, ...]]
+AnySelect: TypeAlias = Select[*tuple[Any, ...]]
 T = TypeVar("T")
 
 
@@ -54,17 +56,17 @@ def record_from(row: Sequence[Any]) -> MemoryRecord:
     return MemoryRecord(scope={} if scope == "{}" else json.loads(scope), **fields)
 
 
-def stored_proposal_from(row: Row[Any]) -> StoredProposal:
+def stored_proposal_from(row: AnyRow) -> StoredProposal:
     """Reads a row of ``STORED_PROPOSALS``."""
     return StoredProposal(*row)
 
 
-def turn_from(row: Row[Any]) -> Turn:
+def turn_from(row: AnyRow) -> Turn:
     """Reads a row of ``TURNS``."""
     return Turn(*row)
 
 
-def receipt_from(row: Row[Any]) -> WriteReceipt:
+def receipt_from(row: AnyRow) -> WriteReceipt:
     """Reads a row of ``RECEIPTS``.
 
     A proposal whose record was forgotten since is refused from then on.
@@ -99,11 +101,11 @@ def span_ids(span: SpanRef | None) -> dict[str, str | None]:
     }
 
 
-def span_from(row: Row[Any]) -> SpanRef | None:
+def span_from(row: RowMapping) -> SpanRef | None:
     """Reads ``trace_id``, ``span_id`` and ``sampled``."""
-    if row.trace_id is None:
+    if row["trace_id"] is None:
         return None
-    return SpanRef(row.trace_id, row.span_id, bool(row.sampled))
+    return SpanRef(row["trace_id"], row["span_id"], bool(row["sampled"]))
 
 
 def scope_key(scope: Mapping[str, str]) -> str:

@@ -61,9 +61,8 @@ def records(
         return {
             record.id: record
             for some in chunks(ids)
-            for record in map(
-                record_from, connection.execute(in_workspace.where(_RECORD.id.in_(some)))
-            )
+            for row in connection.execute(in_workspace.where(_RECORD.id.in_(some)))
+            for record in (record_from(row),)
         }
 
 

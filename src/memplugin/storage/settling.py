@@ -102,9 +102,10 @@ class _Settlement:
         batch, ids = self._batch, [turn.id for turn in self._batch.turns]
         context = batch.context
         parts = (context.workspace_id, context.session_id, *ids, batch.extractor or "", "failed")
+        id_ = f"p_{digest(*parts)}"
         values = {
             **self._hop,
-            "id": f"p_{digest(*parts)}",
+            "id": id_,
             "operation": "remember",
             "turn_id": ids[0] if ids else None,
             "turn_ids": ids,
@@ -117,7 +118,7 @@ class _Settlement:
         self._connection.execute(
             row.on_conflict_do_update(index_elements=[proposals.c.id], set_={"reason": reason})
         )
-        self.receipts.append(WriteReceipt(values["id"], None, "failed", reason))
+        self.receipts.append(WriteReceipt(id_, None, "failed", reason))
 
     def _settled_before(self, ids: Sequence[str]) -> dict[str, WriteReceipt]:
         mine = RECEIPTS.where(proposals.c.workspace_id == self._batch.context.workspace_id)

@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-from memplugin.storage.types import BigKey, CanonicalJson, UtcTime, VerbatimJson
+from memplugin.storage.column_types import BigKey, CanonicalJson, UtcTime, VerbatimJson
 
 metadata = MetaData(
     naming_convention={

@@ -74,7 +74,7 @@ def enter_session(
             .order_by(sessions.c.number.desc())
             .limit(1)
         )
-        before = connection.execute(earlier).one_or_none()
+        before = connection.execute(earlier).mappings().one_or_none()
         return span_from(before) if before else None
 
 

@@ -24,7 +24,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, ValidationError
 
 from memplugin.config import MemoryContext
-from memplugin.records import Decision, DecisionStatus, Json, Reply, Retrieval, SpanRef
+from memplugin.records import Decision, DecisionStatus, Json, Reply, Retrieval, SpanRef, Support
 from memplugin.reply import StructuredReply
 from memplugin.text import MEMORY_CLOSE, MEMORY_OPEN
 from memplugin.use.flags import Evidence, flags_of
@@ -195,20 +195,7 @@ def conclude(
         span: Where it was traced.
     """
     last, retrieval = replies[-1], asked.retrieval
-    candidates = retrieval.candidates if retrieval else ()
-    support = chosen_support(last.values, last.cited, candidates) if last.values else None
-    doubts: tuple[str, ...] = ()
-    if last.values is not None:
-        doubts = flags_of(
-            Evidence(
-                last.values,
-                last.cited,
-                last.reasoning_came_late,
-                retrieval,
-                support,
-                frozenset(stale),
-            )
-        )
+    support, flags = _doubts(last, retrieval, frozenset(stale))
     return Decision(
         id=asked.id,
         workspace_id=asked.context.workspace_id,
@@ -221,7 +208,7 @@ def conclude(
         reasoning=last.reasoning,
         considered=last.considered,
         cited_record_ids=last.cited,
-        flags=doubts,
+        flags=flags,
         chosen_support=support,
         memory_total=retrieval.total if retrieval else 0,
         memory_shown=retrieval.shown if retrieval else 0,
@@ -236,3 +223,16 @@ def conclude(
         detail=last.detail,
         span=span,
     )
+
+
+def _doubts(
+    last: Settled, retrieval: Retrieval | None, stale: frozenset[str]
+) -> tuple[Support | None, tuple[str, ...]]:
+    if last.values is None:
+        return None, ()
+    candidates = retrieval.candidates if retrieval else ()
+    support = chosen_support(last.values, last.cited, candidates)
+    evidence = Evidence(
+        last.values, last.cited, last.reasoning_came_late, retrieval, support, stale
+    )
+    return support, flags_of(evidence)

@@ -20,7 +20,6 @@ from memplugin.strict import null_means_default, objects_in
 from memplugin.use import order
 from memplugin.use.reasoned import OWN_FIELDS, Made, Reasoned, json_schema_of, made_from
 
-
 _DEFAULTS = frozenset({"default", "default_factory", "validate_default"})
 
 

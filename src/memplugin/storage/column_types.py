@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import BigInteger, DateTime, Integer, Text
 from sqlalchemy.engine import Dialect
@@ -72,7 +72,7 @@ class VerbatimJson(TypeDecorator[Any]):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
         """Reads it back."""
-        return None if value is None else cast(Any, json.loads(value))
+        return None if value is None else json.loads(value)
 
 
 def verbatim_json(value: object) -> str:

@@ -1,0 +1,54 @@
+"""A ``Memory`` for a test: the real ledger in memory, a fake index and a fake embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from opentelemetry.trace import TracerProvider
+
+from memplugin.config import MemoryConfig
+from memplugin.memory.front import Memory
+from memplugin.memory.opening import Parts, assemble
+from memplugin.ports import Clock, Embedder, VectorIndex
+from memplugin.retrieval.rank import Policy
+from memplugin.storage.ledger import SqlLedger
+from memplugin.testing.fakes import FixedClock, HashingEmbedder, InMemoryIndex, counting_ids
+from memplugin.write.gate import BUILT_IN_CHECKS, Check
+
+START = datetime(2026, 3, 2, 9, 14, 11, tzinfo=UTC)
+"""When time begins in a test; it goes on by a second each time it is read."""
+
+
+def memory_for_tests(
+    ledger_url: str = "sqlite://",
+    *,
+    config: MemoryConfig | None = None,
+    embedder: Embedder | None = None,
+    index: VectorIndex | None = None,
+    clock: Clock | None = None,
+    tracer_provider: TracerProvider | None = None,
+    checks: Sequence[Check] = BUILT_IN_CHECKS,
+    policies: Sequence[Policy] = (),
+) -> Memory:
+    """Opens a store that is gone when the test ends.
+
+    Without a ``config`` there is no relevance floor: the fake embedder's cosines say
+    nothing about meaning.
+    """
+    parts = Parts(
+        config=config or MemoryConfig(floor=-1.0),
+        tracer_provider=tracer_provider,
+        clock=clock or FixedClock(START, step=timedelta(seconds=1)),
+        ids=counting_ids(),
+        checks=checks,
+        policies=policies,
+    )
+    return Memory(
+        assemble(
+            SqlLedger.open(ledger_url),
+            index or InMemoryIndex(),
+            embedder or HashingEmbedder(),
+            parts,
+        )
+    )
