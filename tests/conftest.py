@@ -5,12 +5,16 @@ import subprocess
 import sys
 import time
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import create_engine, make_url
 
 from memplugin.storage.embedder import SentenceTransformerEmbedder
+from memplugin.storage.ledger import SqlLedger
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +54,39 @@ def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
                 return
         except OSError:
             time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A PostgreSQL server of its own, with a database to copy; its URL without one."""
+    pgserver = pytest.importorskip(
+        "pgserver", reason="pgserver is not installed: pip install 'memplugin[dev]'"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pgserver asks for a runtime directory it need not use
+        server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+    _run_sql(url, "CREATE DATABASE prepared")
+    SqlLedger.open(_named(url, "prepared")).close()
+    yield url
+    server.cleanup()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """A PostgreSQL database with the ledger's tables and nothing in them."""
+    name = f"ledger_{uuid4().hex}"
+    _run_sql(postgres_server, f"CREATE DATABASE {name} TEMPLATE prepared")
+    yield _named(postgres_server, name)
+    _run_sql(postgres_server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _named(url: str, database: str) -> str:
+    return make_url(url).set(database=database).render_as_string(hide_password=False)
+
+
+def _run_sql(url: str, sql: str) -> None:
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(sql)
+    engine.dispose()

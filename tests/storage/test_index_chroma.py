@@ -126,6 +126,16 @@ def test_an_index_that_was_cleared_by_another_process_is_made_again(chroma_serve
     ours.upsert("ws", ["m_1"], AXES[:1])
     assert set(theirs.fetch("ws", ["m_1"])) == {"m_1"}
     theirs.clear()
+    ours.close()
+    theirs.close()
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for_without_end(chroma_server, monkeypatch):
+    monkeypatch.setattr(chroma, "PATIENCE", 1e-6)
+    index = ChromaIndex.open(chroma_server, dimension=8)
+    with pytest.raises(StoreError, match="Timeout"):
+        index.fetch("ws", ["m_1"])
+    index.close()
 
 
 def test_a_folder_that_is_a_file_is_an_error_that_says_what_to_do(tmp_path):

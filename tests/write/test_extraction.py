@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
 from memplugin.config import MemoryConfig, MemoryContext
+from memplugin.failure import read_failure
 from memplugin.ports import Known
-from memplugin.reply import StructuredReply, read_failure, read_reply
+from memplugin.reply import StructuredReply, read_reply
 from memplugin.strict import strict_schema
 from memplugin.write.extract import (
     EXTRACTION_PROMPT,

@@ -37,6 +37,9 @@ FETCH = 500
 WRITE = 1_000
 """Rows an ``upsert`` or ``delete`` sends, where Chroma does not allow less."""
 
+PATIENCE = 60.0
+"""Seconds to wait for a server's answer."""
+
 NEVER_SEARCHED = {"space": "cosine", "max_neighbors": 2, "ef_construction": 10, "ef_search": 10}
 """Chroma links every vector into a graph. Nothing searches this one: the least will do,
 and halves the time of an upsert."""
@@ -178,6 +181,8 @@ class ChromaIndex:
         self._closed = True
         with _translated("could not close the index"):
             cast(Any, self._client).close()  # of Client, not declared by ClientAPI
+            if session := _http_session(self._client):
+                session.close()
 
     # ------------------------------------------------------------ collections
 
@@ -243,7 +248,17 @@ def _client(path_or_url: str) -> ClientAPI:
         )
     ssl = url.scheme == "https"
     port = url.port or (443 if ssl else 8000)
-    return chromadb.HttpClient(host=url.hostname, port=port, ssl=ssl, settings=settings)
+    client = chromadb.HttpClient(host=url.hostname, port=port, ssl=ssl, settings=settings)
+    if session := _http_session(client):
+        session.timeout = PATIENCE
+    return client
+
+
+def _http_session(client: ClientAPI) -> Any:
+    # Chroma's own client waits for ever, and leaves its connections open when it is closed.
+    # There is no public way to either; a release that names these otherwise changes nothing
+    # but that.
+    return getattr(getattr(client, "_server", None), "_session", None)
 
 
 def _name(workspace_id: str) -> str:

@@ -45,7 +45,7 @@ IDIOMS = re.compile(
             r"|you haven't\b)",
             # Amounts and numbers.
             r"\b(?:no|not) (?:more|less|fewer|later|earlier|sooner|longer|other) than\b",
-            r"\b(?:nothing but|none other than)\b",
+            r"\b(?:nothing (?:but|beats|like|better)|none other than)\b",
             r"\bno\b\.?\s*#?(?=\d)",
         )
     )
@@ -63,7 +63,10 @@ DENIAL = re.compile(
 )
 EXCLUSION = re.compile(
     rf"{_STOP}|\b(?:without|no|none|nothing|nowhere|except|excluding|apart from|other than)\b"
+    r"|\b(?:hat(?:e|es|ed)(?! to\b)|(?:dislike|detest|loathe|avoid|refuse)[sd]?|detested|avoided)\b"
 )
+"""What a memory must keep, without its polarity having to be negative."""
+
 LIMIT = re.compile(r"\b(?:unless|until|till|without|except|before|but|other than)\b")
 """With one of these a denial says when, not whether: "don't send it before Monday"."""
 
@@ -88,7 +91,7 @@ _AND = rf"\band\s+(?=(?:i|we|you|they|he|she|it|please|always|instead|let's|not|
 BREAK = re.compile(rf"(?P<hard>{_HARD_BREAK}|{_BUT}|{_OTHER_HAND})|,|:\s|\s-+\s|{_AND}")
 
 OF_ITS_OWN = re.compile(
-    r"^\s*(?:so|then|otherwise|instead)\b"
+    r"^\s*(?:so|then|otherwise)\b|\binstead\b"
     r"|\b(?:i|we|you|they|he|she|it|please|always|only|is|are|was|were|am|do|does|did|can|could"
     r"|will|would|should|must|may|let's)\b|'(?:s|m|re|ve|ll|d)\b"
     r"|\b(?:use|send|call|write|report|keep|make|put|give|show|prefers?|likes?|loves?|wants?"
@@ -100,6 +103,7 @@ _COMMON = (
     "the a an to of in on at for with my me i you your we our us is are am be been do does did"
     " doesn don didn and or but that this it its user users so as by from will would can has have"
     " not no never wants want"
+    " use uses used using like likes love loves need needs any more"
 )
 COMMON = frozenset(_COMMON.split())
 """Words that two sentences may share without being about the same."""

@@ -31,6 +31,10 @@ _FRAGMENT_WORDS = 3
 """A part of a sentence this short hangs on the one before, unless it can stand alone."""
 
 
+_PLACES = 50
+"""How many occurrences of a quote are looked at. What is said more often proves nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Clause:
     """A part of what was said, by its place in the folded text."""
@@ -40,6 +44,12 @@ class Clause:
     text: str
     denies: bool
     excludes: bool
+
+    @property
+    def says(self) -> str:
+        """What is denied, "one month" in "the notice isn't one month"; else all of it."""
+        denial = DENIAL.search(self.text)
+        return self.text[denial.end() :] if denial else self.text
 
     @property
     def limited(self) -> bool:
@@ -68,10 +78,10 @@ def clauses_said(quote: str, said_in: str, content: str) -> list[Clause]:
     touched = [
         clause
         for clause in _clauses(said_in)
-        if any(clause.start < end and start < clause.end for start, end in places)
+        if any(clause.start < end and start < clause.end for start, end in places[:_PLACES])
     ]
     about = _words(content)
-    shared = [len(about & _words(clause.text)) for clause in touched]
+    shared = [len(about & _words(clause.says)) for clause in touched]
     best = max(shared, default=0)
     return [clause for clause, n in zip(touched, shared, strict=True) if n == best or not best]
 

