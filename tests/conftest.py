@@ -15,6 +15,7 @@ from sqlalchemy import create_engine, make_url
 
 from memplugin.storage.embedder import SentenceTransformerEmbedder
 from memplugin.storage.ledger import SqlLedger
+from memplugin.storage.tables import metadata
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +59,7 @@ def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A PostgreSQL server of its own, with a database to copy; its URL without one."""
+    """The URL of a PostgreSQL server that these tests have to themselves."""
     pgserver = pytest.importorskip(
         "pgserver", reason="pgserver is not installed: pip install 'memplugin[dev]'"
     )
@@ -66,23 +67,28 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         warnings.simplefilter("ignore")  # pgserver asks for a runtime directory it need not use
         server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
     url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-    _run_sql(url, "CREATE DATABASE prepared")
-    SqlLedger.open(_named(url, "prepared")).close()
+    for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+        _run_sql(url, f"ALTER SYSTEM SET {setting} = off")  # it need not outlive a power cut
+    _run_sql(url, "SELECT pg_reload_conf()")
     yield url
     server.cleanup()
 
 
 @pytest.fixture
+def new_postgres_url(postgres_server: str) -> str:
+    """An empty PostgreSQL database, which may be left in any state."""
+    name = f"ledger_{uuid4().hex}"
+    _run_sql(postgres_server, f"CREATE DATABASE {name}")
+    return make_url(postgres_server).set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """A PostgreSQL database with the ledger's tables and nothing in them."""
-    name = f"ledger_{uuid4().hex}"
-    _run_sql(postgres_server, f"CREATE DATABASE {name} TEMPLATE prepared")
-    yield _named(postgres_server, name)
-    _run_sql(postgres_server, f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def _named(url: str, database: str) -> str:
-    return make_url(url).set(database=database).render_as_string(hide_password=False)
+    SqlLedger.open(postgres_server).close()
+    tables = ", ".join([*metadata.tables, "lexical"])
+    yield postgres_server
+    _run_sql(postgres_server, f"TRUNCATE {tables} RESTART IDENTITY")
 
 
 def _run_sql(url: str, sql: str) -> None:

@@ -35,10 +35,11 @@ def attribute(record: TaskRecord, need: Need, census: Census | None = None) -> V
         return _verdict("none", "passed", "the task's last attempt was reported as passed")
     if not (need.record_ids or need.text or need.claim):
         return _verdict("undetermined", "no_need", "what should have been used is not known")
-    known = census or Census(turns_kept=False)
-    needed = _needed(record, need, known)
+    asked_at = record.retrieval.at if record.retrieval else record.use.at
+    known = _as_of(asked_at, census or Census(turns_kept=False))
+    needed = _needed(record, need, known, asked_at)
     if not needed:
-        return replace(_unwritten(known, need), task_id=record.task_id)
+        return replace(_unwritten(known, need, census), task_id=record.task_id)
     verdicts = [_follow(record, need, known, entry) for entry in needed]
     return replace(min(verdicts, key=_stage_order), task_id=record.task_id)
 
@@ -67,12 +68,31 @@ def _verdict(
     )
 
 
-def _needed(record: TaskRecord, need: Need, census: Census) -> list[WriteEntry]:
+def _as_of(asked_at: datetime | None, census: Census) -> Census:
+    """What was there when the task asked: what came later can't have been used."""
+    if asked_at is None:
+        return census
+    return replace(
+        census,
+        writes=tuple(w for w in census.writes if w.written_at <= asked_at),
+        rejected=tuple(p for p in census.rejected if p.created_at <= asked_at),
+        turns=tuple(t for t in census.turns if t.said_at <= asked_at),
+        distorted=tuple(w for w in census.distorted if w.written_at <= asked_at),
+    )
+
+
+def _needed(
+    record: TaskRecord, need: Need, census: Census, asked_at: datetime | None
+) -> list[WriteEntry]:
     """The writes that made what was needed, one for each record."""
     ids = need.record_ids or tuple(w.record_id for w in census.writes if w.record_id)
     if not ids and not census.writes:
         ids = tuple(w.record_id for w in record.writes if w.record_id and _says(w, need))
-    by_id = {w.record_id: w for w in (*record.writes, *census.writes) if w.status}
+    by_id = {
+        w.record_id: w
+        for w in (*record.writes, *census.writes)
+        if w.status and (asked_at is None or w.written_at <= asked_at)
+    }
     return [by_id[record_id] for record_id in dict.fromkeys(ids) if record_id in by_id]
 
 
@@ -85,11 +105,25 @@ def _says(entry: WriteEntry, need: Need) -> bool:
 # ---------------------------------------------------------------- never became a record
 
 
-def _unwritten(census: Census, need: Need) -> Verdict:
-    if need.record_ids:
+def _unwritten(census: Census, need: Need, whole: Census | None) -> Verdict:
+    later = [w for w in (whole.writes if whole else ()) if w not in census.writes]
+    if need.record_ids and not later:
         return _verdict(
             "undetermined", "unknown_record", f"no record {', '.join(need.record_ids)} is known"
         )
+    return replace(
+        verdict := _never_stored(census),
+        evidence=(
+            *verdict.evidence,
+            *(
+                f"record {w.record_id} was only written at {w.written_at.isoformat()}"
+                for w in later
+            ),
+        ),
+    )
+
+
+def _never_stored(census: Census) -> Verdict:
     if census.rejected:
         proposal = census.rejected[0]
         return _verdict(
@@ -112,7 +146,7 @@ def _unwritten(census: Census, need: Need) -> Verdict:
         return _verdict(
             "write",
             "never_proposed",
-            "no record of any status carries it",
+            "no record carried it when the task asked",
             f"turn {turn.id} of session {turn.session_id} says it, and no proposal came of it",
         )
     if not census.turns_kept:
@@ -176,17 +210,6 @@ def _retired(case: _Case) -> Verdict | None:
     if at is None or (case.asked_at and at > case.asked_at):
         return None
     return case.verdict("write", "retired", f"it was {case.entry.status} at {at.isoformat()}")
-
-
-def _written_later(case: _Case) -> Verdict | None:
-    if case.asked_at is None or case.entry.written_at <= case.asked_at:
-        return None
-    return case.verdict(
-        "write",
-        "written_later",
-        f"it was written at {case.entry.written_at.isoformat()}, after the task had asked at "
-        f"{case.asked_at.isoformat()}",
-    )
 
 
 def _not_queried(case: _Case) -> Verdict | None:
@@ -291,7 +314,6 @@ def _ignored(case: _Case) -> Verdict | None:
 _CHECKS: tuple[_Check, ...] = (
     _distorted,
     _retired,
-    _written_later,
     _not_queried,
     _not_a_candidate,
     _not_shown,

@@ -47,14 +47,15 @@ def look_up(ledger: Ledger, workspace_id: str, need: Need) -> Census:
         StoreError: the ledger could not be read.
     """
     records = _records(ledger, workspace_id, need)
-    words = words_of(need.text or "")
-    said: Sequence[Turn] = ()
-    rejected: Sequence[StoredProposal] = ()
-    distorted: Sequence[MemoryRecord] = ()
-    if words and not records:
-        said = _said(ledger, workspace_id, need.text or "", words)
-        rejected = _unmade(ledger, workspace_id, need.text or "", words, said)
-        distorted = _taken_from(ledger, workspace_id, words, said)
+    text = need.text or (records[0].content if records else "")
+    words = words_of(text)
+    said = _said(ledger, workspace_id, text, words) if words else []
+    rejected = _unmade(ledger, workspace_id, text, words, said) if words else []
+    distorted = [
+        record
+        for record in (_taken_from(ledger, workspace_id, words, said) if words else [])
+        if record not in records and not carries(text, record.content)
+    ]
     return Census(
         writes=_entries(ledger, workspace_id, records),
         rejected=tuple(rejected),

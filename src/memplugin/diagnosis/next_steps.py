@@ -20,9 +20,6 @@ NEXT_STEPS: Mapping[tuple[Stage, str], str] = {
     ("write", "retired"): (
         "Look at what replaced or retired it (`memplugin task`): if that was wrong, write it again."
     ),
-    ("write", "written_later"): (
-        "Write before the task asks: await remember, or run it in the earlier session."
-    ),
     ("retrieval", "not_queried"): "Put a recall node before the decision on this path.",
     ("retrieval", "not_indexed"): (
         "Look at the backlog (`memplugin doctor`) and run `memplugin reindex`."

@@ -5,21 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from memplugin.stopwords import STOP_WORDS
+from memplugin.write.negation import negative
+
 CARRIES_AT = 0.6
 """Share of the needed words that must be there. Three words of five, four of six."""
 
 _WORD = re.compile(r"\w+")
-_NEGATIONS = frozenset(
-    "not no never without stop stopped avoid avoids dislike dislikes hate hates cannot nor "
-    "against refuse refuses don doesn didn won isn aren wasn shouldn can't couldn wouldn".split()
-)
-_FILLER = frozenset(
-    """a about again all already also always am an and any anything are as at be been being but by
-    can could did do does doing for forward from get go going had has have having he her here him
-    his how i if in into is it its just let like make me my now of on or our out please should so
-    some than that the their them then there these they this those to told too tell up us use used
-    want was we were what when where which while who why will with would you your""".split()
-)
+_FILLER = STOP_WORDS | {
+    "always",
+    "forward",
+    "get",
+    "going",
+    "let",
+    "like",
+    "make",
+    "please",
+    "really",
+    "told",
+    "user",
+    "users",
+    "want",
+    "wants",
+}
 _SUFFIXES = ("ings", "ing", "edly", "ed", "ies", "es", "ly", "s")
 
 
@@ -38,18 +46,12 @@ def _stem(word: str) -> str:
 
 def coverage(needed: Sequence[str], text: str) -> float:
     """Share of the needed words that the text has, 0 to 1."""
-    wanted = [word for word in needed if word not in _NEGATIONS]
-    if not wanted:
+    if not needed:
         return 0.0
     there = set(words_of(text))
-    return sum(word in there for word in wanted) / len(wanted)
-
-
-def negated(text: str) -> bool:
-    """Whether the text has a word that turns its meaning round."""
-    return any(word in _NEGATIONS for word in _WORD.findall(text.casefold()))
+    return sum(word in there for word in needed) / len(needed)
 
 
 def carries(needed: str, text: str) -> bool:
     """Whether a text says what is needed: enough of its words, and the same way round."""
-    return coverage(words_of(needed), text) >= CARRIES_AT and negated(needed) == negated(text)
+    return coverage(words_of(needed), text) >= CARRIES_AT and negative(needed) == negative(text)

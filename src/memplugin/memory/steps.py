@@ -94,16 +94,18 @@ def _advance(
 
 
 def _ask(call: ModelCall) -> StructuredReply:
+    prepared = call.prepared()  # a schema or an option that can't work is the caller's error
     with call.hop.current():
         try:
-            return read_reply(call.prepared().invoke(list(call.messages)))
+            return read_reply(prepared.invoke(list(call.messages)))
         except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
             return read_failure(error)
 
 
 async def _aask(call: ModelCall) -> StructuredReply:
+    prepared = call.prepared()
     with call.hop.current():
         try:
-            return read_reply(await call.prepared().ainvoke(list(call.messages)))
+            return read_reply(await prepared.ainvoke(list(call.messages)))
         except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
             return read_failure(error)

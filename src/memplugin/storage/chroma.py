@@ -181,7 +181,7 @@ class ChromaIndex:
         self._closed = True
         with _translated("could not close the index"):
             cast(Any, self._client).close()  # of Client, not declared by ClientAPI
-            if session := _http_session(self._client):
+            for session in _http_sessions(self._client):
                 session.close()
 
     # ------------------------------------------------------------ collections
@@ -249,16 +249,18 @@ def _client(path_or_url: str) -> ClientAPI:
     ssl = url.scheme == "https"
     port = url.port or (443 if ssl else 8000)
     client = chromadb.HttpClient(host=url.hostname, port=port, ssl=ssl, settings=settings)
-    if session := _http_session(client):
+    for session in _http_sessions(client):
         session.timeout = PATIENCE
     return client
 
 
-def _http_session(client: ClientAPI) -> Any:
+def _http_sessions(client: ClientAPI) -> list[Any]:
     # Chroma's own client waits for ever, and leaves its connections open when it is closed.
-    # There is no public way to either; a release that names these otherwise changes nothing
-    # but that.
-    return getattr(getattr(client, "_server", None), "_session", None)
+    # There is no public way to either: with a release that names these otherwise, that is
+    # how it would be again.
+    clients = (client, getattr(client, "_admin_client", None))
+    sessions = [getattr(getattr(c, "_server", None), "_session", None) for c in clients]
+    return [session for session in sessions if session is not None]
 
 
 def _name(workspace_id: str) -> str:

@@ -34,7 +34,8 @@ class ScriptedChatModel(BaseChatModel):
     _lock: Lock = PrivateAttr(default_factory=Lock)
 
     def __init__(self, script: Script, **fields: Any) -> None:
-        super().__init__(**{"script": script, **fields})
+        given = cast(Any, {**fields, "script": script})
+        super().__init__(**given)
 
     @property
     def _llm_type(self) -> str:

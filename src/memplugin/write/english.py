@@ -103,7 +103,7 @@ _COMMON = (
     "the a an to of in on at for with my me i you your we our us is are am be been do does did"
     " doesn don didn and or but that this it its user users so as by from will would can has have"
     " not no never wants want"
-    " use uses used using like likes love loves need needs any more"
+    " use uses used using like likes need needs any more"
 )
 COMMON = frozenset(_COMMON.split())
 """Words that two sentences may share without being about the same."""

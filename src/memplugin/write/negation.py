@@ -30,7 +30,6 @@ from memplugin.write.quotes import find, folded
 _FRAGMENT_WORDS = 3
 """A part of a sentence this short hangs on the one before, unless it can stand alone."""
 
-
 _PLACES = 50
 """How many occurrences of a quote are looked at. What is said more often proves nothing."""
 
@@ -55,11 +54,6 @@ class Clause:
     def limited(self) -> bool:
         """Whether its denial says when, and not whether."""
         return self.denies and LIMIT.search(self.text) is not None
-
-
-def denies(text: str) -> bool:
-    """Whether a text contains a denial that is none of the idioms."""
-    return DENIAL.search(_plain(text)) is not None
 
 
 def negative(text: str) -> bool:
