@@ -31,6 +31,10 @@ def attribute(record: TaskRecord, need: Need, census: Census | None = None) -> V
     Returns:
         ``none/passed`` for a task that passed, unless a person corrected it.
     """
+    return replace(_attributed(record, need, census), task_id=record.task_id)
+
+
+def _attributed(record: TaskRecord, need: Need, census: Census | None) -> Verdict:
     if record.success and not need.corrected:
         return _verdict("none", "passed", "the task's last attempt was reported as passed")
     if not (need.record_ids or need.text or need.claim):
@@ -39,9 +43,8 @@ def attribute(record: TaskRecord, need: Need, census: Census | None = None) -> V
     known = _as_of(asked_at, census or Census(turns_kept=False))
     needed = _needed(record, need, known, asked_at)
     if not needed:
-        return replace(_unwritten(known, need, census), task_id=record.task_id)
-    verdicts = [_follow(record, need, known, entry) for entry in needed]
-    return replace(min(verdicts, key=_stage_order), task_id=record.task_id)
+        return _unwritten(known, need, census)
+    return min((_follow(record, need, known, entry) for entry in needed), key=_stage_order)
 
 
 _ORDER: tuple[Stage, ...] = ("write", "retrieval", "use", "undetermined", "none")

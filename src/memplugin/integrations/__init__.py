@@ -1,1 +1,1 @@
-"""LangGraph nodes and the LangChain retriever."""
+"""Nodes for LangGraph and a retriever for LangChain."""

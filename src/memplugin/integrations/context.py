@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 
 from memplugin.config import MemoryContext
 from memplugin.errors import ContextError
-
-StateT = TypeVar("StateT")
 
 ContextFrom = Callable[[Any, Runtime[Any], RunnableConfig], MemoryContext]
 """Makes the context of a node's run from state, runtime and config."""

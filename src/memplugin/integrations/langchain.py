@@ -11,7 +11,6 @@ from langchain_core.callbacks import (
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field, InstanceOf
-from typing_extensions import override
 
 from memplugin.config import MemoryContext
 from memplugin.memory.front import Memory
@@ -44,13 +43,11 @@ class MemoryRetriever(BaseRetriever):
     kinds: tuple[str, ...] | None = None
     policy: str | None = None
 
-    @override
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
         return _documents(self.memory.recall(query, **self._arguments()))
 
-    @override
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
     ) -> list[Document]:

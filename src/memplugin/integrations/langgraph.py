@@ -210,7 +210,8 @@ def _retrieval_id(state: Any, key: str) -> str | None:
     held = value_of(state, key)
     if held is None:
         return None
-    named = cast(Mapping[str, Any], held).get("retrieval_id") if isinstance(held, Mapping) else held
+    mapping = isinstance(held, Mapping)
+    named = cast(Mapping[str, Any], held).get("retrieval_id") if mapping else held
     if not isinstance(named, str):
         raise ConfigError(
             f"the state's {key!r} is a {type(held).__name__} without a retrieval_id: name the "
@@ -220,14 +221,14 @@ def _retrieval_id(state: Any, key: str) -> str | None:
 
 
 def _conversation(state: Any, messages: FromState | None) -> Any:
-    said = value_of(state, "messages" if messages is None else messages)
-    if messages is None and not said:
-        question = value_of(state, "question")
-        said = [{"role": "user", "content": question}] if isinstance(question, str) else said
+    wanted = "messages" if messages is None else messages
+    said = value_of(state, wanted)
+    if messages is None and not said and value_of(state, "question") is not None:
+        return [{"role": "user", "content": value_of(state, "question")}]
     if said is None:
         raise ConfigError(
-            f"there is nothing to remember: messages={described(messages or 'messages')} gave None. "
-            "Name the state's key that holds the messages, or give a function of the state."
+            f"messages={described(wanted)} gave nothing to remember: name the state's key that "
+            "holds the messages, or give a function of the state that returns them."
         )
     return said
 

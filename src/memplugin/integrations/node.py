@@ -11,7 +11,6 @@ from typing import Any, cast
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, set_config_context
 from langgraph.runtime import Runtime, get_runtime
-from typing_extensions import override
 
 from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError
@@ -60,16 +59,16 @@ class MemoryNode(Runnable[Any, Json]):
         self._context = context
         self._tags = tags
 
-    @override
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Json:
+        """Runs the hop on a state; returns the update of the state."""
         with self._ambient(config) as (whole, ambient):
             arguments = ambient.run(self._prepared, input, whole)
             return self._update(ambient.run(self._hop, **arguments))
 
-    @override
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Json:
+        """``invoke``, awaiting the hop."""
         with self._ambient(config) as (whole, ambient):
             arguments = ambient.run(self._prepared, input, whole)
             return self._update(await asyncio.create_task(self._await(arguments), context=ambient))

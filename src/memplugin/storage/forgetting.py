@@ -66,6 +66,7 @@ def forget(
         if record.status != "forgotten":
             _Forgetting(database, connection, record).carry_out(reason, now)
             record = found(connection, workspace_id, record_id)
+    database.fold_log()
     return record
 
 

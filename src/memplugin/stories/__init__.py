@@ -1,0 +1,1 @@
+"""The stories that ``memplugin demo`` tells: real agents on a real store, with real faults."""
