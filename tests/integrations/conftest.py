@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from graph_parts import CONTEXT
 
 from memplugin import Memory, MemoryContext
 from memplugin.testing import SpanCapture, memory_for_tests
-
-from graph_parts import CONTEXT
 
 
 @pytest.fixture

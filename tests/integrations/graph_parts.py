@@ -5,9 +5,17 @@ from __future__ import annotations
 import itertools
 from typing import Any, TypedDict
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
 from pydantic import BaseModel
 
-from memplugin import MemoryContext
+from memplugin import Memory, MemoryContext
+from memplugin.integrations.langgraph import (
+    create_decide_node,
+    create_recall_node,
+    create_remember_node,
+    create_report_node,
+)
 from memplugin.testing import ScriptedChatModel
 
 CONTEXT = MemoryContext(
@@ -27,6 +35,15 @@ class State(TypedDict, total=False):
     question: str
     memory: dict[str, Any]
     decision: dict[str, Any]
+
+
+class Everything(TypedDict, total=False):
+    question: str
+    succeeded: bool
+    memory: dict[str, Any]
+    decision: dict[str, Any]
+    remembered: list[Any]
+    outcome: dict[str, Any]
 
 
 class TalkState(TypedDict, total=False):
@@ -69,3 +86,29 @@ def rewording_extractor(quote: str = "I like tea") -> ScriptedChatModel:
         return {"memories": [memory]}
 
     return ScriptedChatModel(reply)
+
+
+def chained(builder: Any, *names: str) -> Any:
+    """Runs the nodes one after the other."""
+    for before, after in itertools.pairwise((START, *names, END)):
+        builder.add_edge(before, after)
+    return builder
+
+
+ASKED: Everything = {"question": QUESTION, "succeeded": True}
+
+
+def whole_graph(
+    memory: Memory,
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+    model: ScriptedChatModel | None = None,
+    **options: Any,
+) -> Any:
+    builder = StateGraph(Everything, context_schema=MemoryContext)
+    builder.add_node(create_recall_node(memory))
+    builder.add_node(create_decide_node(memory, model or choosing_model(), answer=VendorChoice))
+    builder.add_node(create_remember_node(memory, rewording_extractor(QUESTION)))
+    builder.add_node(create_report_node(memory))
+    return chained(builder, "recall", "decide", "remember", "report").compile(
+        checkpointer=checkpointer, **options
+    )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 
 import pytest
@@ -17,6 +16,7 @@ from ledger_making import (
     settle,
     write,
 )
+from sqlalchemy import text
 
 from memplugin.ports import Entry, WorkspaceState
 from memplugin.storage.ledger import SqlLedger
@@ -62,7 +62,7 @@ def test_a_query_of_stop_words_finds_nothing(ledger: SqlLedger) -> None:
         "AND OR NOT tax",
         "NEAR(tax",
         'tax"',
-        '"',
+        '" tax "',
         "tax*",
         "content:tax",
         "workspace:tax",
@@ -86,7 +86,7 @@ def test_nothing_in_a_query_is_syntax(ledger: SqlLedger, query: str) -> None:
 @settings(
     max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
-@given(query=st.text().map(clean), content=st.text(min_size=1).map(clean).filter(str.strip))
+@given(query=st.text().map(clean), content=st.text().map(clean))
 def test_any_text_can_be_stored_and_asked(ledger: SqlLedger, query: str, content: str) -> None:
     record = write(ledger, "x " + content)
     assert ledger.records(WORKSPACE, [record.id])[record.id].content == "x " + content
@@ -111,7 +111,7 @@ def test_text_comes_back_as_it_was_given(ledger: SqlLedger, content: str) -> Non
 
 
 def test_a_megabyte_of_text_is_kept_and_found_by_its_beginning(ledger: SqlLedger) -> None:
-    content = "tractor " + "".join(f"word{n} " for n in range(100_000)) + "🦆"
+    content = "tractor " + "".join(f"word{n} " for n in range(110_000)) + "🦆"
     assert len(content) > 1_000_000
     record = write(ledger, content, around=content)
     assert record.content == content
@@ -193,15 +193,6 @@ def test_thousands_of_ids_can_be_asked_for(ledger: SqlLedger) -> None:
     assert list(ledger.records(WORKSPACE, [*ids, record.id, record.id])) == [record.id]
 
 
-def test_a_search_does_not_read_other_workspaces(ledger: SqlLedger) -> None:
-    """Counted, not timed: what the index hands out is what the workspace holds."""
-    for n in range(20):
-        write(ledger, f"net of tax {n}", workspace=f"ws_{n}")
-    record = write(ledger, "net of tax")
-    assert ledger.lexical(selection(), "tax", 20)[0][1] == pytest.approx(1.0, abs=0.05)
-    assert found(ledger, "tax") == [record.id]
-
-
 def test_scores_do_not_move_with_what_other_workspaces_hold(ledger: SqlLedger) -> None:
     write(ledger, "net of tax")
     write(ledger, "gross figures")
@@ -218,23 +209,15 @@ def test_the_ten_second_check_works_as_it_is_written(ledger: SqlLedger) -> None:
     write(ledger, "tax", workspace="ws_88410")
     with connection_of(ledger) as connection:
         like = "LIKE" if connection.dialect.name == "sqlite" else "ILIKE"
-        rows = connection.exec_driver_sql(
-            "SELECT id, kind, content, occurred_at, source_session, confidence "
-            "FROM memory_records WHERE workspace_id = 'ws_8841' "
-            f"AND content {like} '%tax%' ORDER BY occurred_at DESC".replace("%", "%%")
-            if like == "ILIKE"
-            else "SELECT id, kind, content, occurred_at, source_session, confidence "
-            "FROM memory_records WHERE workspace_id = 'ws_8841' "
-            "AND content LIKE '%tax%' ORDER BY occurred_at DESC"
+        rows = connection.execute(
+            text(
+                "SELECT id, kind, content, occurred_at, source_session, confidence"
+                " FROM memory_records"
+                f" WHERE workspace_id = 'ws_8841' AND content {like} '%tax%'"
+                " ORDER BY occurred_at DESC"
+            )
         ).all()
     assert [row.id for row in rows] == [newer.id, ours.id]
     assert tuple(rows[1])[:3] == (ours.id, "preference", "revenue reported net of Tax")
     assert tuple(rows[1])[4:] == ("s_1", 0.8)
     assert str(rows[1].occurred_at).startswith("2026-03-02 09:14:11")
-
-
-def test_a_search_of_a_full_store_takes_milliseconds(ledger: SqlLedger) -> None:
-    settle(ledger, *(proposal(f"note {n} about tax and charts {n % 7}") for n in range(2_000)))
-    started = time.perf_counter()
-    assert len(found(ledger, "tax charts note 1999")) == 20
-    assert time.perf_counter() - started < 2.0

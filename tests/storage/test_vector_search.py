@@ -59,6 +59,7 @@ class World:
         around: np.ndarray | None = None,
         workspace: str | None = None,
         indexed: bool = True,
+        claim: Mapping[str, str] | None = None,
     ) -> list[str]:
         workspace = workspace or self.workspace
         proposals = [
@@ -68,7 +69,7 @@ class World:
                 content=f"memory {self._number + i}",
                 kind=kind,
                 scope=scope or {},
-                claim=None,
+                claim=claim,
                 confidence=0.9,
                 occurred_at=NOW,
                 around="what was said before" if around is not None else None,
@@ -213,10 +214,15 @@ def test_a_search_that_kept_up_finds_what_a_new_one_finds(data):
             world.into_index(gone)
         live = [i for i in live if i not in gone] if how != "indexed" else live
         (query,) = world.unit(1)
-        asked = {"depth": 10, "also": live[:3], "spare": 5, "user": "ann"}
         chosen = select(canonical_json({"trade": "pest"}))
-        assert kept.search(chosen, query, **asked) == world.search().search(chosen, query, **asked)
-        assert kept.search(chosen, query, depth=1).total == world.ledger.count(chosen)
+        results = [
+            search.search(chosen, query, depth=10, also=live[:3], spare=5, user="ann")
+            for search in (kept, world.search())
+        ]
+        assert ids_of(results[0].hits) == ids_of(results[1].hits)
+        assert ids_of(results[0].inapplicable) == ids_of(results[1].inapplicable)
+        assert results[0].total == results[1].total == world.ledger.count(chosen)
+        assert results[0].content_std == pytest.approx(results[1].content_std, abs=1e-6)
     world.ledger.close()
 
 
@@ -269,10 +275,10 @@ def test_hits_that_no_longer_count_are_counted_as_stale(world):
 
 
 def test_a_superseded_record_is_never_found(world):
-    (old,) = world.add(AXES[:1])
+    (old,) = world.add(AXES[:1], claim={"drink": "tea"})
     search = world.search()
     search.search(select(), AXES[0], depth=5)
-    proposal = Proposal("p_new", "remember", "newer", "fact", {}, None, 0.9, NOW)
+    proposal = Proposal("p_new", "remember", "newer", "fact", {}, {"drink": "milk"}, 0.9, NOW)
     world.ledger.settle(
         Batch(MemoryContext("ws", "s_1"), [proposal], NOW),
         lambda p, _: Ruling(p, "superseded", record_id=p.record_id, replaced_id=old),

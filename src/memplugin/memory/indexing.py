@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -55,8 +55,12 @@ def texts_of(records: Sequence[MemoryRecord]) -> list[str]:
     return [r.content for r in records] + [r.around for r in records if r.around]
 
 
-def drain(store: Store) -> int:
+def drain(store: Store, progress: Callable[[int], None] | None = None) -> int:
     """Empties the outbox: indexes what is new, removes the vectors of what was forgotten.
+
+    Args:
+        store: The store.
+        progress: Called with the number of records dealt with so far.
 
     Returns:
         How many records were dealt with.
@@ -69,6 +73,8 @@ def drain(store: Store) -> int:
         for workspace_id, group in by_workspace:
             _drain_workspace(store, workspace_id, list(group))
         done += len(batch)
+        if progress:
+            progress(done)
     return done
 
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
-from pathlib import Path
-from urllib.parse import urlsplit
 
 from opentelemetry.trace import TracerProvider
 
 from memplugin.config import MemoryConfig
 from memplugin.errors import ConfigError, EmbedderMismatch
+from memplugin.memory.location import Location
+from memplugin.memory.recorded import EMBEDDER_FACT
 from memplugin.memory.store import Store
 from memplugin.ports import Clock, Embedder, IdFactory, Ledger, VectorIndex
 from memplugin.retrieval.policies import BUILT_IN
@@ -27,7 +27,6 @@ from memplugin.telemetry.content import ContentPolicy
 from memplugin.telemetry.spans import Tracing
 from memplugin.write.gate import BUILT_IN_CHECKS, Check
 
-EMBEDDER_FACT = "embedder"
 HASH_KEY_FACT = "content_hash_key"
 STORE_ID_FACT = "store_id"
 
@@ -46,47 +45,6 @@ def random_id(prefix: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
-    """Where a store is: a folder, or a ledger and an index by URL."""
-
-    ledger_url: str
-    index: Path | str
-    cache: Path | None
-
-    @classmethod
-    def of(cls, path: str | Path | None, ledger_url: str | None, index_url: str | None) -> Location:
-        """Reads what the caller gave.
-
-        Raises:
-            ConfigError: neither or only half of a place was given.
-        """
-        if path is None and not (ledger_url and index_url):
-            raise ConfigError("give a folder, or both ledger_url= and index_url=.")
-        if path is None:
-            return cls(ledger_url or "", index_url or "", None)
-        folder = Path(path).expanduser()
-        if folder.exists() and not folder.is_dir():
-            raise ConfigError(f"{folder} is a file: give a folder for the store.")
-        folder.mkdir(parents=True, exist_ok=True)
-        return cls(
-            ledger_url or f"sqlite:///{folder / 'ledger.db'}",
-            index_url or folder / "chroma",
-            folder / "models",
-        )
-
-    @property
-    def server(self) -> tuple[str, int] | None:
-        """Host and port of the index server, else of the ledger's; None when embedded."""
-        for url in (str(self.index), self.ledger_url):
-            parts = urlsplit(url)
-            if parts.scheme in ("http", "https"):
-                return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-            if parts.scheme.startswith("postgresql"):
-                return parts.hostname or "localhost", parts.port or 5432
-        return None
-
-
-@dataclass(frozen=True, slots=True)
 class Parts:
     """What a caller may bring along instead of the usual parts."""
 
@@ -100,22 +58,26 @@ class Parts:
     policies: Sequence[Policy] = ()
 
 
-def open_store(location: Location, parts: Parts, *, other_embedder: bool = False) -> Store:
+def open_store(location: Location, parts: Parts, *, rebuilding: bool = False) -> Store:
     """Opens ledger, index and embedder.
 
     Args:
-        other_embedder: Take the given embedder although the store was filled with
-            another one (``reindex``).
+        location: Where it is.
+        parts: What the caller brings along.
+        rebuilding: The store must be there, and the embedder may be another one than it
+            was filled with (``reindex``, which records it when the old vectors are gone).
 
     Raises:
         EmbedderMismatch: the store was filled with another embedding model.
         StoreError: the ledger or the index could not be opened.
         EmbedderError: the embedding model could not be loaded.
     """
-    ledger = SqlLedger.open(location.ledger_url)
+    ledger = SqlLedger.open(location.ledger_url, create=not rebuilding)
     try:
         embedder = make_embedder(parts.embeddings, cache_dir=location.cache, onnx=parts.onnx)
-        _check_embedder(ledger, embedder, replace=other_embedder)
+        if not rebuilding:
+            mine = described(embedder)
+            check_embedder(ledger.setdefault(EMBEDDER_FACT, mine), mine)
         index = ChromaIndex.open(location.index, dimension=embedder.dimension)
     except BaseException:
         ledger.close()
@@ -164,12 +126,17 @@ def _hash_key(ledger: Ledger, config: MemoryConfig) -> bytes:
     return config.hash_key or bytes.fromhex(ledger.setdefault(HASH_KEY_FACT, secrets.token_hex(32)))
 
 
-def _check_embedder(ledger: Ledger, embedder: Embedder, *, replace: bool) -> None:
-    mine = f"{embedder.name} {embedder.dimension} {embedder.fingerprint}"
-    if replace:
-        ledger.replace(EMBEDDER_FACT, mine)
-        return
-    stored = ledger.setdefault(EMBEDDER_FACT, mine)
+def described(embedder: Embedder) -> str:
+    """What a store remembers of its embedder: name, dimension and fingerprint."""
+    return f"{embedder.name} {embedder.dimension} {embedder.fingerprint}"
+
+
+def check_embedder(stored: str, mine: str) -> None:
+    """Compares two embedders by their descriptions.
+
+    Raises:
+        EmbedderMismatch: their vectors can't be compared.
+    """
     # The name is for people: the same weights may be known under two.
     if stored.split(" ")[-2:] != mine.split(" ")[-2:]:
         raise EmbedderMismatch(

@@ -275,7 +275,9 @@ def explain(store: Store, asked: Request, record_id: str, as_of: datetime) -> Ex
     found = gather(store, asked, depth=max(asked.depth, store.ledger.count(asked.selection)))
     was_there = [h for h in found.hits if h.applies and h.record.created_at <= as_of]
     ranked: list[Ranked] = rank(was_there, asked.policy)
-    place = next((r.rank for r in ranked if r.hit.record.id == record_id), None)
+    # With a source missing, the rank would not be the one that the retrieval gave.
+    complete = not found.degraded
+    place = next((r.rank for r in ranked if complete and r.hit.record.id == record_id), None)
     return Explanation(record_id, place, len(ranked), None)
 
 

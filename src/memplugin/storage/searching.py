@@ -24,15 +24,19 @@ _STATE = select(
     _ACTIVE.where(IN_OUTBOX).scalar_subquery().label("pending"),
 ).where(workspaces.c.workspace_id == bindparam("workspace"))
 
-_DIRECTORY = select(
-    _RECORD.id,
-    _RECORD.seq,
-    (_RECORD.status == "active").label("active"),
-    _RECORD.indexed_at.is_not(None).label("indexed"),
-    _RECORD.around.is_not(None).label("has_around"),
-    _RECORD.kind,
-    _RECORD.scope,
-).where(_IN_WORKSPACE, _RECORD.seq > bindparam("since"))
+_DIRECTORY = (
+    select(
+        _RECORD.id,
+        _RECORD.seq,
+        (_RECORD.status == "active").label("active"),
+        _RECORD.indexed_at.is_not(None).label("indexed"),
+        _RECORD.around.is_not(None).label("has_around"),
+        _RECORD.kind,
+        _RECORD.scope,
+    )
+    .where(_IN_WORKSPACE, _RECORD.seq > bindparam("since"))
+    .order_by(_RECORD.seq, _RECORD.number)
+)
 
 
 def state(database: Database, workspace_id: str) -> WorkspaceState:

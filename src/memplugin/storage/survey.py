@@ -7,12 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import case, func, inspect, select
+from sqlalchemy import case, func, inspect, select, union
 
 from memplugin.errors import StoreError
 from memplugin.storage import migrations
 from memplugin.storage.engine import Database, parsed_url, sqlite_file
-from memplugin.storage.tables import IN_OUTBOX, decisions, memory_records, retrievals, store, turns
+from memplugin.storage.tables import (
+    IN_OUTBOX,
+    decisions,
+    memory_records,
+    retrievals,
+    sessions,
+    store,
+    turns,
+)
 
 _PRUNED = (
     (turns, turns.c.said_at),
@@ -55,17 +63,19 @@ class Survey:
             return connection.scalar(select(store.c.value).where(store.c.key == key))
 
     def workspaces(self, limit: int) -> list[WorkspaceSize]:
-        """The workspaces with the most records."""
+        """The workspaces with the most records; those in which things were only said last."""
         record = memory_records.c
+        known = union(select(sessions.c.workspace_id), select(record.workspace_id)).subquery()
         sizes = (
             select(
-                record.workspace_id,
-                func.count(),
-                func.sum(case((record.status == "active", 1), else_=0)),
-                func.sum(case((IN_OUTBOX, 1), else_=0)),
+                known.c.workspace_id,
+                func.count(record.id),
+                func.count(case((record.status == "active", 1))),
+                func.count(case((IN_OUTBOX, 1))),
             )
-            .group_by(record.workspace_id)
-            .order_by(func.count().desc(), record.workspace_id)
+            .outerjoin_from(known, memory_records, record.workspace_id == known.c.workspace_id)
+            .group_by(known.c.workspace_id)
+            .order_by(func.count(record.id).desc(), known.c.workspace_id)
             .limit(limit)
         )
         with self._database.reading() as connection:

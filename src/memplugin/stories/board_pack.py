@@ -1,4 +1,5 @@
-# pyright: reportUnknownMemberType=false -- LangGraph's builder is only partly typed
+# LangGraph's builder is only partly typed.
+# pyright: reportUnknownMemberType=false
 """The board pack, told wrong: it was said three weeks ago, and the pack came out in gross.
 
 One customer, two sessions three weeks apart, three acts:

@@ -1,0 +1,122 @@
+"""How the demo looks: each act as what was said, what was ranked, what came out, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import format_span_id, format_trace_id
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from memplugin.diagnosis.task_record import TaskRecord
+from memplugin.records import Verdict
+from memplugin.stories import board_pack as story
+from memplugin.stories.play import Played
+from memplugin.telemetry import names
+
+_COLOURS = {"none": "green", "undetermined": "yellow"}
+
+
+def show_act(console: Console, played: Played, spans: Sequence[ReadableSpan]) -> None:
+    """Prints one act."""
+    act = played.act
+    console.print()
+    console.rule(f"[bold]Act {act.number}[/bold]  {act.title}", align="left")
+    console.print(_said(played))
+    console.print(_ranking(played.record))
+    console.print(_answer(played.record))
+    console.print(verdict_panel(played.verdict))
+    console.print(_trace(spans))
+
+
+def _said(played: Played) -> RenderableType:
+    first, later = story.FIRST_SESSION, played.act.later
+    stored = [w for w in played.record.writes if w.content and "tax" in w.content]
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    grid.add_row(f"{first:%-d %B %Y}", Text(f"user: {story.INSTRUCTION}"))
+    for write in stored:
+        grid.add_row("", Text(f"→ {write.gate} {write.record_id}: {write.content}", "green"))
+    if not stored:
+        grid.add_row("", Text("→ the extractor proposed nothing", "red"))
+    grid.add_row(f"{later:%-d %B %Y}", Text(f"user: {story.REQUEST}"))
+    return grid
+
+
+def _ranking(record: TaskRecord) -> RenderableType:
+    retrieval = record.retrieval
+    if retrieval is None:
+        return Text("no recall")
+    title = f"recall, policy {retrieval.policy}, k={retrieval.k}: "
+    title += f"{retrieval.shown} of {retrieval.total} shown"
+    table = Table("rank", "score", "shown", "memory", title=title, title_justify="left", box=None)
+    for candidate in retrieval.candidates:
+        about_tax = "tax" in (candidate.content or "")
+        table.add_row(
+            str(candidate.rank),
+            f"{candidate.score:.2f}",
+            "yes" if candidate.injected else (candidate.cut or ""),
+            candidate.content,
+            style="bold" if about_tax else ("" if candidate.injected else "dim"),
+        )
+    return table
+
+
+def _answer(record: TaskRecord) -> RenderableType:
+    use = record.use
+    if use.answer is None:
+        return Text(f"decision: {use.status}, no answer", "red")
+    mark, colour = ("✓", "green") if record.success else ("✗", "red")
+    cited = ", ".join(use.cited_record_ids) or "nothing"
+    flags = f"; flags: {', '.join(use.flags)}" if use.flags else ""
+    basis = use.answer.get("basis")
+    return Text(f"{mark} decided: revenue {basis}; cited {cited}{flags}", colour)
+
+
+def verdict_panel(verdict: Verdict) -> Panel:
+    """The verdict, its evidence and the next step."""
+    lines: list[RenderableType] = [Text(f"· {line}") for line in verdict.evidence]
+    if verdict.stage != "none":
+        lines.append(Text(f"next: {verdict.next_step}", "bold"))
+    title = f"verdict: {verdict.stage} / {verdict.cause}"
+    if verdict.rank:
+        title += f" (rank {verdict.rank})"
+    colour = _COLOURS.get(verdict.stage, "red")
+    return Panel(Group(*lines), title=title, title_align="left", border_style=colour)
+
+
+def _trace(spans: Sequence[ReadableSpan]) -> RenderableType:
+    lines = ["trace     span      name            links"]
+    for span in spans:
+        context = span.get_span_context()
+        if context is None:
+            continue
+        links = ", ".join(
+            f"{(link.attributes or {}).get(names.RELATION)} → {format_trace_id(link.context.trace_id)[:8]}"
+            for link in span.links
+        )
+        trace, own = format_trace_id(context.trace_id)[:8], format_span_id(context.span_id)[:8]
+        lines.append(f"{trace}  {own}  {span.name:<15} {links}")
+    return Text("\n".join(lines), "dim")
+
+
+def show_next(console: Console, store: str, model: str) -> None:
+    """Prints what can be tried on the store that the demo left."""
+    workspace = story.WORKSPACE
+    console.print()
+    console.rule("Look for yourself", align="left")
+    for command in (
+        f'memplugin --store {store} check "tax" --workspace {workspace}',
+        f"memplugin --store {store} task t_0418",
+        f'memplugin --store {store} diagnose t_0417 t_0418 t_0419 --correction "report net of tax"',
+    ):
+        console.print(Text("  " + command))
+    if model == "local":
+        console.print(
+            "The decisions are what a model of 135 million parameters really did; it is small, "
+            "and the verdicts say where it went wrong."
+        )

@@ -1,0 +1,51 @@
+"""How the command line ends: exit codes, and one line for each error."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from memplugin.cli.output import warn
+from memplugin.errors import MemPluginError, RecordNotFound
+
+NO = 1
+"""The answer is no: nothing was found."""
+
+WRONG_USE = 2
+"""The command can't work as it was given."""
+
+
+def answer(*, yes: bool) -> None:
+    """Ends the command with 0 or 1."""
+    raise typer.Exit(0 if yes else NO)
+
+
+class Commands(TyperGroup):
+    """A group whose commands never show a traceback for what went wrong on purpose."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command; its errors become a line on stderr and an exit code."""
+        logging.getLogger("memplugin").addHandler(_log)
+        try:
+            return super().invoke(ctx)
+        except RecordNotFound as error:
+            warn(str(error))
+            raise typer.Exit(NO) from None
+        except MemPluginError as error:
+            warn(str(error))
+            raise typer.Exit(WRONG_USE) from None
+        finally:
+            logging.getLogger("memplugin").removeHandler(_log)
+
+
+class _Lines(logging.Handler):
+    """The library's warnings, one line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(record.getMessage())
+
+
+_log = _Lines(logging.WARNING)

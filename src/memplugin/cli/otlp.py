@@ -1,0 +1,154 @@
+"""Sending a command's spans to a collector, without ever waiting long for one."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from threading import Thread
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
+
+from memplugin.cli.output import warn
+from memplugin.errors import ConfigError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+SEND_SECONDS = 1.0
+"""For one request to the collector, tries again included."""
+
+END_SECONDS = 1.5
+"""For everything that is still to be sent when the command has done its work."""
+
+GRPC_PORT = 4317
+_ENVIRONMENT = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOL = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+
+
+def endpoint_in_environment() -> str | None:
+    """The collector that OpenTelemetry's own variables name, if any."""
+    return _first(_ENVIRONMENT)
+
+
+def _first(names: Sequence[str]) -> str | None:
+    return next((value for name in names if (value := os.environ.get(name))), None)
+
+
+class Spans:
+    """The way of a command's spans.
+
+    Args:
+        url: ``http://host:4318`` or ``grpc://host:4317``; None takes what OpenTelemetry's
+            own variables say, and sends nothing when they say nothing.
+    """
+
+    def __init__(self, url: str | None) -> None:
+        self._url = url
+        self._provider: TracerProvider | None = None
+        self._sender: _Sender | None = None
+
+    @property
+    def target(self) -> str | None:
+        """Where spans go; None for nowhere."""
+        return self._url or endpoint_in_environment()
+
+    def provider(self) -> TracerProvider | None:
+        """Made when first asked for; None when spans go nowhere.
+
+        Raises:
+            ConfigError: the URL is none of a collector.
+        """
+        if self._provider is None and self.target:
+            # Imported by a command that sends spans, and by no other.
+            from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 -- see above
+            from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 -- see above
+            from opentelemetry.sdk.trace.export import (  # noqa: PLC0415 -- see above
+                BatchSpanProcessor,
+            )
+
+            self._sender = _Sender(_exporter(self._url))
+            self._provider = TracerProvider(
+                resource=Resource.create({"service.name": "memplugin"}), shutdown_on_exit=False
+            )
+            self._provider.add_span_processor(BatchSpanProcessor(cast("SpanExporter", self._sender)))
+        return self._provider
+
+    def close(self) -> None:
+        """Sends what is left, and says so in one line when that failed."""
+        if self._provider is None or self._sender is None:
+            return
+        # A daemon: a collector that does not answer keeps nobody waiting.
+        ending = Thread(target=self._provider.shutdown, name="memplugin-spans", daemon=True)
+        ending.start()
+        ending.join(END_SECONDS)
+        if ending.is_alive() or self._sender.unsent:
+            warn(f"spans could not be sent to {self.target}: check that a collector listens there.")
+        self._provider = None
+
+
+class _Sender:
+    """A ``SpanExporter`` that knows how many spans did not arrive."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+        self.unsent = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.unsent += len(spans)  # until it is known that they arrived
+        result = self._exporter.export(spans)
+        if result.name == "SUCCESS":
+            self.unsent -= len(spans)
+        return result
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return self._exporter.force_flush(timeout_millis)
+
+
+def _exporter(url: str | None) -> SpanExporter:
+    """An exporter to a URL, or to what OpenTelemetry's own variables say."""
+    # One line at the end says what the exporters would log, several times and with traces.
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    if url is None:
+        return _grpc(None) if _first(_PROTOCOL) == "grpc" else _http(None)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise _no_collector(url) from None
+    if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.hostname:
+        raise _no_collector(url)
+    if parts.scheme.startswith("grpc") or port == GRPC_PORT:
+        address = parts.netloc if port else f"{parts.netloc}:{GRPC_PORT}"
+        return _grpc(address, insecure=parts.scheme in ("grpc", "http"))
+    return _http(url if parts.path.strip("/") else f"{url.rstrip('/')}/v1/traces")
+
+
+def _no_collector(url: str) -> ConfigError:
+    return ConfigError(
+        f"{url!r} is no collector: give --otlp http://host:4318 (OTLP over HTTP) or "
+        "grpc://host:4317 (OTLP over gRPC)."
+    )
+
+
+def _http(endpoint: str | None) -> SpanExporter:
+    # Imported by a command that sends spans, and by no other.
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 -- see above
+        OTLPSpanExporter,
+    )
+
+    return OTLPSpanExporter(endpoint=endpoint, timeout=SEND_SECONDS)
+
+
+def _grpc(endpoint: str | None, *, insecure: bool | None = None) -> SpanExporter:
+    # gRPC's native library takes a while to import.
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415 -- see above
+        OTLPSpanExporter,
+    )
+
+    return OTLPSpanExporter(endpoint=endpoint, insecure=insecure, timeout=SEND_SECONDS)
