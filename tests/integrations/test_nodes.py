@@ -24,7 +24,7 @@ from langgraph.types import Send
 from pydantic import BaseModel
 
 from memplugin import Memory, MemoryContext
-from memplugin.errors import ConfigError, ContextError, StoreError
+from memplugin.errors import ConfigError, ContextError, SchemaError, StoreError
 from memplugin.integrations.langgraph import (
     create_decide_node,
     create_recall_node,
@@ -271,7 +271,20 @@ def test_without_an_output_key_the_state_stays_as_it_is(memory: Memory):
     assert graph.invoke(ASKED, context=CONTEXT) == ASKED
 
 
+def test_kinds_given_as_one_text_are_an_error_and_not_a_list_of_letters(memory: Memory):
+    with pytest.raises(ConfigError, match=r"give a list, such as \['tip'\]"):
+        one_node(create_recall_node(memory, kinds="tip")).invoke(ASKED, context=CONTEXT)
+
+
 # ---------------------------------------------------------------- decide
+
+
+def test_an_answer_that_cannot_be_asked_for_fails_while_the_graph_is_built(memory: Memory):
+    class Free(BaseModel):
+        anything: dict[str, Any]
+
+    with pytest.raises(SchemaError):
+        create_decide_node(memory, choosing_model(), answer=Free)
 
 
 def test_decide_recalls_by_itself_where_nothing_was_recalled(memory: Memory):

@@ -5,6 +5,7 @@ The extractor here words the memory differently at every call, as models do.
 
 from __future__ import annotations
 
+import asyncio
 import operator
 import threading
 from collections.abc import Iterator
@@ -81,6 +82,31 @@ async def test_a_node_retried_three_times_stores_once(
     )
     end = await graph.ainvoke(SAID, THREAD, context=CONTEXT)
     assert lossy.calls == 1  # the second attempt sees what the first stored
+    assert [receipt["ruling"] for receipt in end["remembered"]] == ["accepted"]
+    assert_stored_once(memory)
+
+
+async def test_a_node_that_timed_out_and_goes_on_in_its_thread_stores_once(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+):
+    settle, late, done = memory.store.ledger.settle, threading.Event(), threading.Event()
+    first = iter([True])
+
+    def slow(*args: Any) -> Any:
+        if next(first, False):
+            late.wait(20)
+            try:
+                return settle(*args)
+            finally:
+                done.set()
+        return settle(*args)
+
+    monkeypatch.setattr(memory.store.ledger, "settle", slow)
+    remember = create_remember_node(memory, rewording_extractor())
+    graph = graph_of(remember, timeout=0.5, retry_policy=TRY_THREE_TIMES)
+    end = await graph.ainvoke(SAID, THREAD, context=CONTEXT)
+    late.set()
+    assert await asyncio.to_thread(done.wait, 20)
     assert [receipt["ruling"] for receipt in end["remembered"]] == ["accepted"]
     assert_stored_once(memory)
 

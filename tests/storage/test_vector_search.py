@@ -10,7 +10,7 @@ from threading import Event
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memplugin.config import MemoryContext
@@ -192,10 +192,13 @@ def test_records_asked_for_by_id_follow_the_best_when_the_selection_admits_them(
     assert second not in ids_of(found.hits)
 
 
-@settings(max_examples=30, deadline=None)
+# One ledger serves every example, each in a workspace of its own: opening one is slow.
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.data())
-def test_a_search_that_kept_up_finds_what_a_new_one_finds(data):
-    world = World(InMemoryIndex())
+def test_a_search_that_kept_up_finds_what_a_new_one_finds(world, data):
+    world.workspace = f"ws of example {len(world.vectors)}"
     kept = world.search(cache_bytes=data.draw(st.sampled_from([1, 10**9])))
     live: list[str] = []
     scopes = [{}, {"trade": "pest"}, {"user": "ann"}]
@@ -209,12 +212,12 @@ def test_a_search_that_kept_up_finds_what_a_new_one_finds(data):
             world.forget(gone)
         elif how == "evicted":
             for record_id in gone:
-                world.ledger.set_status("ws", record_id, "evicted", NOW)
+                world.ledger.set_status(world.workspace, record_id, "evicted", NOW)
         elif gone:
             world.into_index(gone)
         live = [i for i in live if i not in gone] if how != "indexed" else live
         (query,) = world.unit(1)
-        chosen = select(canonical_json({"trade": "pest"}))
+        chosen = select(canonical_json({"trade": "pest"}), workspace=world.workspace)
         results = [
             search.search(chosen, query, depth=10, also=live[:3], spare=5, user="ann")
             for search in (kept, world.search())
@@ -223,7 +226,6 @@ def test_a_search_that_kept_up_finds_what_a_new_one_finds(data):
         assert ids_of(results[0].inapplicable) == ids_of(results[1].inapplicable)
         assert results[0].total == results[1].total == world.ledger.count(chosen)
         assert results[0].content_std == pytest.approx(results[1].content_std, abs=1e-6)
-    world.ledger.close()
 
 
 # ---------------------------------------------------------------- the ledger is the truth

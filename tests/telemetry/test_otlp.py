@@ -96,4 +96,4 @@ def test_a_dead_endpoint_changes_no_result() -> None:
         BatchSpanProcessor(exporter, max_queue_size=4, max_export_batch_size=2)
     )
     assert recalled(provider) == recalled(None)
-    exporter.shutdown()
+    provider.shutdown()

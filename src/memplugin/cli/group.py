@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from memplugin.cli.output import warn
+from memplugin.cli.output import print_json, warn
 from memplugin.errors import MemPluginError, RecordNotFound
 
 NO = 1
@@ -18,9 +18,17 @@ WRONG_USE = 2
 """The command can't work as it was given."""
 
 
-def answer(*, yes: bool) -> None:
+def answer(*, yes: bool) -> NoReturn:
     """Ends the command with 0 or 1."""
     raise typer.Exit(0 if yes else NO)
+
+
+def nothing(message: str, *, as_json: bool) -> NoReturn:
+    """Ends a command that found nothing: the reason on stderr, ``null`` as JSON."""
+    if as_json:
+        print_json(None)
+    warn(message)
+    raise typer.Exit(NO)
 
 
 class Commands(TyperGroup):

@@ -30,13 +30,13 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
 )
 
 
 def _version(value: bool) -> None:  # noqa: FBT001 -- called by the option's parser
     if value:
-        output.say(f"memplugin {metadata.version('memplugin')}")
+        output.show(f"memplugin {metadata.version('memplugin')}")
         raise typer.Exit
 
 

@@ -72,7 +72,9 @@ class Spans:
             self._provider = TracerProvider(
                 resource=Resource.create({"service.name": "memplugin"}), shutdown_on_exit=False
             )
-            self._provider.add_span_processor(BatchSpanProcessor(cast("SpanExporter", self._sender)))
+            self._provider.add_span_processor(
+                BatchSpanProcessor(cast("SpanExporter", self._sender))
+            )
         return self._provider
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ def show(*parts: RenderableType) -> None:
 
 def say(message: str) -> None:
     """Writes a remark."""
-    _console(stderr=True).print(Text(message))
+    _console(stderr=True).print(Text(message), soft_wrap=True)
 
 
 def warn(message: str) -> None:
@@ -70,6 +71,6 @@ def _console(*, stderr: bool) -> Console:
     # Made anew each time: tests and callers may have replaced the streams. What is shown
     # are users' texts: nothing in them is markup, and nothing in them is coloured.
     console = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
-    if not console.is_terminal and "COLUMNS" not in (console._environ or {}):  # noqa: SLF001
+    if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PLAIN_WIDTH
     return console

@@ -4,10 +4,11 @@ Each works in ``invoke``, ``ainvoke``, ``stream``, subgraphs, ``Send`` branches,
 ``interrupt`` and under a retry policy, with any ``context_schema`` or none (see
 ``memplugin.integrations.context`` for where the ids come from).
 
-What a node puts into the state is plain JSON, so any checkpointer can keep it. A failing
-store raises ``StoreError`` out of the node: under a ``RetryPolicy`` LangGraph tries again,
-which stores nothing twice. ``Memory.forget`` does not reach into checkpoints: what was
-shown stays in the checkpoints of the threads it was shown in.
+What a node puts into the state is plain JSON, so any checkpointer can keep it; a key that
+the state's schema does not have is dropped by LangGraph, without an error. A failing store
+raises ``StoreError`` out of the node: under a ``RetryPolicy`` LangGraph tries again, which
+stores no memory twice. ``Memory.forget`` does not reach into checkpoints: what was shown
+stays in the checkpoints of the threads it was shown in.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from memplugin.integrations.context import ContextFrom
 from memplugin.integrations.node import FromState, MemoryNode, described, text_of, value_of
 from memplugin.memory.front import Memory
 from memplugin.records import Decision, Json, Outcome, Retrieval, WriteReceipt
+from memplugin.use.schema import decision_schema
 
 
 def create_recall_node(
@@ -52,7 +54,8 @@ def create_recall_node(
         output_key: Where the result goes in the state; None for nowhere.
         context: Makes the ``MemoryContext`` from state, runtime and config.
     """
-    named = None if kinds is None else tuple(kinds)  # an iterator would serve the first run only
+    # An iterator would serve the first run only; a text is recall's to refuse.
+    named = kinds if kinds is None or isinstance(kinds, str) else tuple(kinds)
 
     def arguments(state: Any) -> Json:
         asked = text_of(state, query, "query")
@@ -96,7 +99,11 @@ def create_decide_node(
         retrieval_key: Where the recall node put its result.
         output_key: Where the decision goes in the state; None for nowhere.
         context: Makes the ``MemoryContext`` from state, runtime and config.
+
+    Raises:
+        SchemaError: the answer can't become a decision schema.
     """
+    decision_schema(answer)  # fails here, while the graph is built, and not in its first run
 
     def arguments(state: Any) -> Json:
         return {

@@ -13,6 +13,8 @@ from memplugin.errors import ConfigError
 from memplugin.memory.recalling import explain, request
 from memplugin.memory.store import Store
 from memplugin.records import Explanation, Need, Retrieval, Verdict
+from memplugin.telemetry import names
+from memplugin.telemetry.report import finished
 
 
 def diagnose(store: Store, workspace_id: str, task_id: str, need: Need) -> Verdict:
@@ -26,7 +28,20 @@ def diagnose(store: Store, workspace_id: str, task_id: str, need: Need) -> Verdi
 
 def judge(store: Store, record: TaskRecord, need: Need) -> Verdict:
     """Names the stage, given the task's record."""
-    return attribute(record, need, census(store, record, need))
+    verdict = attribute(record, need, census(store, record, need))
+    return replace(verdict, task_id=record.task_id)
+
+
+def publish(store: Store, record: TaskRecord, verdict: Verdict | None) -> None:
+    """Shows a task's outcome and verdict on a span of its own, under the task's id."""
+    context = MemoryContext(
+        workspace_id=record.workspace_id,
+        session_id=record.sessions[-1] if record.sessions else record.task_id,
+        task_id=record.task_id,
+        arm=record.arm,
+    )
+    with store.tracing.hop(names.TASK, context) as hop:
+        hop.set(finished(record.success, verdict))
 
 
 def task_record(store: Store, workspace_id: str, task_id: str) -> TaskRecord:

@@ -12,8 +12,7 @@ from memplugin.memory.store import Store, log
 from memplugin.ports import Selection
 from memplugin.records import Explanation, MemoryRecord, Retrieval
 from memplugin.retrieval.cut import Limits, choose
-from memplugin.retrieval.rank import Policy
-from memplugin.retrieval.rank import Hit, Ranked, rank
+from memplugin.retrieval.rank import Hit, Policy, Ranked, rank
 from memplugin.retrieval.scope import applicable_keys, applies
 from memplugin.storage.search import DenseHits
 from memplugin.telemetry import names
@@ -60,13 +59,15 @@ def request(
     """Checks what a caller asked for.
 
     Raises:
-        ConfigError: the query is no text, k is below 1, no kind is named, or there is no
-            such policy.
+        ConfigError: the query is no text, k is below 1, kinds is a text or empty, or there
+            is no such policy.
     """
     if not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- callers may be untyped
         raise ConfigError(f"query is a {type(query).__name__}: give a text.")
     if k < 1:
         raise ConfigError(f"k is {k}: give at least 1.")
+    if isinstance(kinds, str):
+        raise ConfigError(f"kinds is the text {kinds!r}: give a list, such as [{kinds!r}].")
     named = frozenset(kinds) if kinds is not None else None
     if named is not None and not named:
         raise ConfigError("kinds is empty: name at least one kind, or None for every kind.")

@@ -61,12 +61,13 @@ class Scored:
     around: Numbers
 
     def best(self, n: int, around_weight: float, also: Collection[str] = ()) -> list[DenseHit]:
-        """The n best by content + weight · around, best first, then those of ``also``."""
+        """The n best by content + weight · around, then the rest of ``also``; both best first."""
         scores = self.content + around_weight * np.nan_to_num(self.around, nan=0.0)
         places = _best(scores, n)
         if also:
             named = np.flatnonzero(np.isin(self.rows, self.view.rows_of(also)))
-            places = np.concatenate([places, np.setdiff1d(named, places)])
+            rest = np.setdiff1d(named, places)
+            places = np.concatenate([places, rest[_best(scores[rest], len(rest))]])
         return [self._hit(place) for place in cast(list[int], places.tolist())]
 
     def _hit(self, place: int) -> DenseHit:

@@ -28,7 +28,7 @@ STYLES = {
 
 def text(value: object, style: str = "") -> Text:
     """A value as it may be shown: a user's text does nothing to the terminal."""
-    return Text(_CONTROL.sub("\ufffd", "–" if value is None else str(value)), style=style)
+    return Text(_CONTROL.sub("\ufffd", "-" if value is None else str(value)), style=style)
 
 
 def word(value: str | None) -> Text:
@@ -79,3 +79,13 @@ LONG = ("content", "reason", "said", "evidence", "what to do", "value", "scope")
 def more(total: int, shown: int) -> list[Text]:
     """Says what a list leaves out."""
     return [remark(f"… and {total - shown} more (--limit {total})")] if total > shown else []
+
+
+def facts(*named: tuple[str, Text]) -> Table:
+    """Names and values, one on each line."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in named:
+        grid.add_row(f"  {name}", value)
+    return grid
