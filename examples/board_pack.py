@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import tempfile
 
+from opentelemetry import trace
+
 from memplugin import Memory, MemoryConfig
 from memplugin.stories import scripted
 from memplugin.stories.play import play
@@ -21,8 +23,9 @@ def main() -> None:
         def open_memory(config: MemoryConfig, clock: FixedClock) -> Memory:
             return Memory.open(folder, config=config, clock=clock)
 
-        acts = play(open_memory, scripted.extractor(), scripted.decider(), MemoryConfig())
-        for played in acts:
+        tracer = trace.get_tracer("board_pack")  # a no-op until you set a provider
+        models = scripted.extractor(), scripted.decider()
+        for played in play(open_memory, *models, MemoryConfig(), tracer):
             answer = played.record.use.answer or {}
             print(f"act {played.act.number}: {played.act.title}")
             print(f"  the pack came out {answer.get('basis')}")

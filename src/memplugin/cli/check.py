@@ -16,7 +16,9 @@ from memplugin.diagnosis.mentions import mentions
 
 def check(
     context: typer.Context,
-    text: Annotated[str, typer.Argument(help="What to look for: a word, or what a user says.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="What to look for: a word, or what a user says.")
+    ],
     workspace: Workspace,
     limit: Annotated[
         int, typer.Option(min=1, help="Most rows shown of each kind; --json has all.")

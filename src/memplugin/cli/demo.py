@@ -2,89 +2,68 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, Any
 
-from langchain_core.language_models import BaseChatModel
-from opentelemetry.sdk.trace import TracerProvider
+import typer
 
-from memplugin.cli.local_model import local_chat_model
-from memplugin.config import MemoryConfig
-from memplugin.errors import ConfigError
-from memplugin.memory.front import Memory
-from memplugin.storage.embedder import make_embedder
-from memplugin.stories import scripted
-from memplugin.stories.play import OpenMemory
-from memplugin.testing.fakes import FixedClock
+from memplugin.cli import output
+from memplugin.cli.options import AsJson
+from memplugin.cli.place import Place, place_of
 
-MARK = "made-by-memplugin-demo"
+DEFAULT_STORE = "demo-store"
 
 
-@contextmanager
-def models(name: str) -> Generator[tuple[BaseChatModel, BaseChatModel, MemoryConfig]]:
-    """The models that extract and decide, and the settings they need.
+def demo(
+    context: typer.Context,
+    model: Annotated[
+        str,
+        typer.Option(
+            help="Who decides: scripted (the same each time), local (a small real model), or "
+            "PROVIDER:NAME (any chat model of LangChain)."
+        ),
+    ] = "scripted",
+    as_json: AsJson = False,
+) -> None:
+    """Play the board pack: it fails at write, then at retrieval, then passes.
 
-    Args:
-        name: ``scripted``, ``local`` or ``PROVIDER:NAME``.
-
-    Raises:
-        ConfigError: it is none of these, or its provider's package is missing.
-        LocalModelUnavailable: the packages of the local model are missing.
+    The store is --store, or ./demo-store; what an earlier demo left there is replaced.
+    Exits with 1 when the scripted agent does not fail where its faults were planted.
     """
-    config = MemoryConfig.from_env()
-    if name == "scripted":
-        yield scripted.extractor(), scripted.decider(), config
-    elif name == "local":
-        # Too small to extract with: the script does that, and the model decides. Without
-        # limits on the fields it talks until the token limit cuts it off.
-        small = replace(config, max_reasoning_chars=160, cite_by_enum=True, decide_retries=0)
-        with local_chat_model(max_tokens=400) as model:
-            yield scripted.extractor(), model, small
-    else:
-        model = _named(name)
-        yield model, model, config
+    place = place_of(context)
+    store = Path(place.store or DEFAULT_STORE)
+    acts = _play(place, store, model, as_json=as_json)
+    if as_json:
+        output.print_json(acts)
+    if model == "scripted" and any(not act["as_planted"] for act in acts):
+        output.warn("a verdict is not the planted one: please report this with the output above.")
+        raise typer.Exit(1)
 
 
-def _named(name: str) -> BaseChatModel:
-    if ":" not in name:
-        raise ConfigError(f"--model is {name!r}: use scripted, local or PROVIDER:NAME.")
-    try:
-        from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- the extra `langchain`
-    except ImportError as error:
-        raise ConfigError(
-            '--model PROVIDER:NAME needs: pip install "memplugin[langchain]"'
-        ) from error
-    try:
-        return init_chat_model(name)
-    except (ImportError, ValueError) as error:
-        raise ConfigError(f"--model {name}: {error}") from error
+def _play(place: Place, store: Path, model: str, *, as_json: bool) -> list[dict[str, Any]]:
+    # LangGraph, the models and the store: no other command waits for them.
+    from memplugin.cli import demo_parts, demo_view  # noqa: PLC0415 -- see above
+    from memplugin.stories.play import play  # noqa: PLC0415 -- see above
+    from memplugin.testing.spans import SpanCapture  # noqa: PLC0415 -- see above
 
-
-def prepare(store: Path) -> None:
-    """Empties the demo's folder, and only a folder that an earlier demo has made.
-
-    Raises:
-        ConfigError: the folder has something else in it.
-    """
-    if store.exists() and any(store.iterdir()) and not (store / MARK).exists():
-        raise ConfigError(
-            f"{store} is not empty and no demo made it: name another folder with --store."
-        )
-    shutil.rmtree(store, ignore_errors=True)
-    store.mkdir(parents=True)
-    (store / MARK).touch()
-
-
-def opener(store: Path, provider: TracerProvider) -> OpenMemory:
-    """Opens the demo's store again and again with one loaded embedding model."""
-    embedder = make_embedder(cache_dir=store / "models")
-
-    def open_memory(config: MemoryConfig, clock: FixedClock) -> Memory:
-        return Memory.open(
-            store, embeddings=embedder, config=config, clock=clock, tracer_provider=provider
-        )
-
-    return open_memory
+    capture = SpanCapture(place.spans.provider())
+    acts: list[dict[str, Any]] = []
+    with demo_parts.models(model) as (extractor, decider, config):
+        demo_parts.prepare(store)
+        opener = demo_parts.opener(store, capture.provider)
+        tracer = capture.provider.get_tracer("memplugin.demo")
+        for played in play(opener, extractor, decider, config, tracer):
+            if not as_json:
+                output.show(*demo_view.act_view(played, capture.spans))
+            capture.clear()
+            acts.append(
+                {
+                    "act": played.act.number,
+                    "as_planted": played.as_planted,
+                    "record": played.record.to_json(),
+                    "verdict": played.verdict.to_json(),
+                }
+            )
+    if not as_json:
+        output.show(*demo_view.next_view(str(store), model))
+    return acts

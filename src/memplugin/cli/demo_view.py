@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.trace import format_span_id, format_trace_id
-from rich.console import Console, Group, RenderableType
+from opentelemetry.trace import Link, format_span_id, format_trace_id
+from rich.console import Group, RenderableType
 from rich.panel import Panel
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -20,16 +22,18 @@ from memplugin.telemetry import names
 _COLOURS = {"none": "green", "undetermined": "yellow"}
 
 
-def show_act(console: Console, played: Played, spans: Sequence[ReadableSpan]) -> None:
-    """Prints one act."""
+def act_view(played: Played, spans: Sequence[ReadableSpan]) -> Sequence[RenderableType]:
+    """One act."""
     act = played.act
-    console.print()
-    console.rule(f"[bold]Act {act.number}[/bold]  {act.title}", align="left")
-    console.print(_said(played))
-    console.print(_ranking(played.record))
-    console.print(_answer(played.record))
-    console.print(verdict_panel(played.verdict))
-    console.print(_trace(spans))
+    return (
+        "",
+        Rule(Text(f"Act {act.number}  {act.title}", "bold"), align="left"),
+        _said(played),
+        _ranking(played.record),
+        _answer(played.record),
+        verdict_panel(played.verdict),
+        _trace(spans),
+    )
 
 
 def _said(played: Played) -> RenderableType:
@@ -74,7 +78,7 @@ def _answer(record: TaskRecord) -> RenderableType:
     cited = ", ".join(use.cited_record_ids) or "nothing"
     flags = f"; flags: {', '.join(use.flags)}" if use.flags else ""
     basis = use.answer.get("basis")
-    return Text(f"{mark} decided: revenue {basis}; cited {cited}{flags}", colour)
+    return Text(f"{mark} decided: revenue is {basis}; cited {cited}{flags}", colour)
 
 
 def verdict_panel(verdict: Verdict) -> Panel:
@@ -95,28 +99,31 @@ def _trace(spans: Sequence[ReadableSpan]) -> RenderableType:
         context = span.get_span_context()
         if context is None:
             continue
-        links = ", ".join(
-            f"{(link.attributes or {}).get(names.RELATION)} → {format_trace_id(link.context.trace_id)[:8]}"
-            for link in span.links
-        )
+        counted = Counter(_link(link) for link in span.links)
+        links = ", ".join(f"{to} (×{n})" if n > 1 else to for to, n in counted.items())
         trace, own = format_trace_id(context.trace_id)[:8], format_span_id(context.span_id)[:8]
         lines.append(f"{trace}  {own}  {span.name:<15} {links}")
     return Text("\n".join(lines), "dim")
 
 
-def show_next(console: Console, store: str, model: str) -> None:
-    """Prints what can be tried on the store that the demo left."""
-    workspace = story.WORKSPACE
-    console.print()
-    console.rule("Look for yourself", align="left")
-    for command in (
-        f'memplugin --store {store} check "tax" --workspace {workspace}',
-        f"memplugin --store {store} task t_0418",
-        f'memplugin --store {store} diagnose t_0417 t_0418 t_0419 --correction "report net of tax"',
-    ):
-        console.print(Text("  " + command))
+def _link(link: Link) -> str:
+    relation = (link.attributes or {}).get(names.RELATION)
+    return f"{relation} {format_trace_id(link.context.trace_id)[:8]}"
+
+
+def next_view(store: str, model: str) -> Sequence[RenderableType]:
+    """What can be tried on the store that the demo left."""
+    before = f"  memplugin --store {store}"
+    lines: list[RenderableType] = [
+        "",
+        Rule("Look for yourself", align="left"),
+        Text(f'{before} check "tax" --workspace {story.WORKSPACE}'),
+        Text(f"{before} task t_0418"),
+        Text(f'{before} diagnose t_0417 t_0418 t_0419 --correction "report net of tax"'),
+    ]
     if model == "local":
-        console.print(
-            "The decisions are what a model of 135 million parameters really did; it is small, "
-            "and the verdicts say where it went wrong."
+        lines.append(
+            "The decisions are what a model of 135 million parameters really made of it; where "
+            "it went wrong, the verdict says so."
         )
+    return lines

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from memplugin.cli import check, database, doctor, operations, output, tasks
+from memplugin.cli import check, database, demo, doctor, operations, output, tasks
 from memplugin.cli.group import Commands
 from memplugin.cli.otlp import Spans
 from memplugin.cli.place import Place
 
 COMMANDS = (
+    demo.demo,
     check.check,
     tasks.task,
     tasks.diagnose,
@@ -30,7 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 
 

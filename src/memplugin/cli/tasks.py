@@ -48,9 +48,7 @@ def diagnose(
     context: typer.Context,
     task_ids: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[TASK]...", help="Task ids; without one, the workspace's failed tasks."
-        ),
+        typer.Argument(metavar="TASK", help="Task ids; without one, the workspace's failed tasks."),
     ] = None,
     need: Annotated[
         list[str] | None,

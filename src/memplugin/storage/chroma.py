@@ -50,7 +50,6 @@ no worse after every row was replaced several times. A denser graph takes twice 
 build and finds no more."""
 
 
-
 class ChromaIndex:
     """``VectorIndex`` over Chroma.
 

@@ -91,6 +91,12 @@ _POSTGRES_HITS = (
     " FROM jsonb_array_elements(CAST(:questions AS jsonb)) AS q (value)"
     " JOIN lexical ON lexical.vector @@ CAST(q.value ->> 0 AS tsquery)"
 )
+_OF_RECORD = ("id", "workspace_id", "status", "scope", "kind", "content", "around")
+_WITH_RECORDS = (
+    f"SELECT hits.*, {', '.join(f'record.{name}' for name in _OF_RECORD)} FROM ({{hits}}) AS hits"
+    " {join} memory_records AS record ON record.number = hits.number"
+)
+_RECORD_TYPES = {name: memory_records.c[name].type for name in _OF_RECORD}
 _POSTGRES_LEXEMES = text("SELECT lexeme FROM unnest(to_tsvector('english', :query))")
 
 _CONTENT, _AROUND = 1, 0
@@ -162,17 +168,15 @@ def _best(
     hits = (
         text(hits_sql)
         .bindparams(bindparam("questions", json.dumps(questions)))
-        .columns(number=Integer, word=Integer, place=Integer, weight=Float)
+        .columns(number=Integer, word=Integer, place=Integer, weight=Float, **_RECORD_TYPES)
         .subquery("hits")
     )
-    record = memory_records.c
-    place = case((hits.c.place == _CONTENT, record.content), else_=record.around)
+    place = case((hits.c.place == _CONTENT, hits.c.content), else_=hits.c.around)
     share = func.max(hits.c.weight * _shortness(func.length(place, type_=Float))).label("share")
     of_words = (
-        select(record.id, record.number, share)
-        .select_from(hits.join(memory_records, record.number == hits.c.number))
-        .where(*selected(selection))
-        .group_by(record.id, record.number, hits.c.word)
+        select(hits.c.id, hits.c.number, share)
+        .where(*selected(selection, hits.c))
+        .group_by(hits.c.id, hits.c.number, hits.c.word)
         .subquery("of_words")
     )
     score = func.sum(of_words.c.share).label("score")
@@ -216,7 +220,9 @@ def _counts(hits: str) -> Any:
 
 
 class _Sqlite(_Syntax):
-    hits = _SQLITE_HITS
+    # CROSS JOIN keeps SQLite to this order. Left to itself it may ask the full-text index anew
+    # for each record of the workspace, which takes hundreds of times as long.
+    hits = _WITH_RECORDS.format(hits=_SQLITE_HITS, join="CROSS JOIN")
     counts = _counts(_SQLITE_HITS)
 
     def words(self, connection: Connection, query: str) -> list[str]:
@@ -231,7 +237,7 @@ class _Sqlite(_Syntax):
 
 
 class _Postgres(_Syntax):
-    hits = _POSTGRES_HITS
+    hits = _WITH_RECORDS.format(hits=_POSTGRES_HITS, join="JOIN")
     counts = _counts(_POSTGRES_HITS)
 
     def words(self, connection: Connection, query: str) -> list[str]:

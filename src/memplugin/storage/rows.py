@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplugin.config import USER_KEY
-from memplugin.ports import AROUND, Entry, Ledger, Selection, VectorIndex, WorkspaceState
+from memplugin.ports import AROUND, Entry, Ledger, Selection, VectorIndex
 from memplugin.storage.arrays import NOT_HELD, NOT_THERE, Codes, Column, Rows, Table, View
 
 WASTE = 256
@@ -49,21 +49,20 @@ class WorkspaceRows:
 
     # ------------------------------------------------------------ the ledger's word
 
-    def refresh(self, ledger: Ledger) -> WorkspaceState:
+    def refresh(self, ledger: Ledger) -> None:
         """Takes over what changed in the ledger since the last time."""
-        state = ledger.state(self.workspace_id)
-        if state.seq > self._seq:
-            entries = ledger.directory(self.workspace_id, self._seq)
-            known = self._table.position
-            new = [e for e in entries if e.active and e.record_id not in known]
-            for entry in entries:
-                if entry.record_id in known:
-                    self._change(entry)
-            self._append(new)
-            # The state was read first, so the directory has everything up to it.
-            self._seq = max([state.seq, *(entry.seq for entry in entries)])
-            self._tidy()
-        return state
+        # Writers of a workspace take turns, so nothing can come later with a lower number.
+        entries = ledger.directory(self.workspace_id, self._seq)
+        if not entries:
+            return
+        known = self._table.position
+        new = [e for e in entries if e.active and e.record_id not in known]
+        for entry in entries:
+            if entry.record_id in known:
+                self._change(entry)
+        self._append(new)
+        self._seq = max(entry.seq for entry in entries)
+        self._tidy()
 
     def _append(self, entries: Sequence[Entry]) -> None:
         table = self._table

@@ -46,7 +46,7 @@ class VectorSearch:
     """Finds records of a workspace by vector. Safe in threads.
 
     Args:
-        ledger: Says which records count; asked how far it has come at every search.
+        ledger: Says which records count; asked what has changed at every search.
         index: Keeps the vectors.
         exact_limit: Selections up to this many records are searched exactly.
         cache_bytes: Most memory for vectors held.
@@ -123,9 +123,9 @@ class VectorSearch:
             return []
         queries = np.asarray(vectors, np.float32)
         with self._cache.borrow(workspace_id, queries.shape[1]) as rows:
-            state = rows.refresh(self._ledger)
-            indexed = self._is_indexed(workspace_id, state.active)
+            rows.refresh(self._ledger)
             everyone = rows.active()
+            indexed = self._is_indexed(workspace_id, len(everyone))
             if not indexed:
                 rows.load(self._index, everyone)
             view = rows.view()
@@ -154,10 +154,10 @@ class VectorSearch:
         self, selection: Selection, dimension: int, depth: int, spare: int, user: str | None
     ) -> _Plan:
         with self._cache.borrow(selection.workspace_id, dimension) as rows:
-            state = rows.refresh(self._ledger)
+            rows.refresh(self._ledger)
             chosen = rows.selected(selection)
             others = rows.inapplicable(selection, user) if spare else chosen[:0]
-            indexed = self._is_indexed(selection.workspace_id, state.active)
+            indexed = self._is_indexed(selection.workspace_id, len(rows.active()))
             # A search as deep as the selection asks for every rank: it has to be exact.
             exact = not indexed or len(chosen) <= max(self._exact_limit, depth)
             if exact:

@@ -150,7 +150,8 @@ def acts(base: MemoryConfig) -> Sequence[Act]:
 def first_session(memory: Memory, extractor: BaseChatModel) -> Any:
     """The graph of the conversation in which it was said: answer, then remember."""
 
-    def answer(_: Chat) -> dict[str, Any]:
+    def answer(state: Chat) -> dict[str, Any]:
+        del state  # whatever was said, the assistant agrees
         return {"messages": [AIMessage("Will do. Anything else for the pack?")]}
 
     builder = StateGraph(Chat, context_schema=MemoryContext)

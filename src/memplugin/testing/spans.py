@@ -16,9 +16,9 @@ class SpanCapture:
         provider: For ``Memory.open(tracer_provider=…)``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, provider: TracerProvider | None = None) -> None:
         self._exporter = InMemorySpanExporter()
-        self.provider = TracerProvider()
+        self.provider = provider or TracerProvider()
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
 
     @property

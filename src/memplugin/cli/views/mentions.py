@@ -2,80 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
+from rich.text import Text
 
-from memplugin.cli.views.parts import heading, line, more, number, remark, table, text, when, word
+from memplugin.cli.views.parts import heading, item, line, more, remark, text, when, word
 from memplugin.diagnosis.mentions import Mentions
+from memplugin.ports import StoredProposal
+from memplugin.records import MemoryRecord, Turn
 
 
 def mentions_view(found: Mentions, limit: int) -> Iterator[RenderableType]:
     """Records, proposals and turns, each section always, and what that means."""
     yield heading(f"Records: {len(found.records)}")
-    yield from _records(found, limit)
-    yield heading(f"Refused or attached proposals: {len(found.proposals)}")
-    yield from _proposals(found, limit)
-    yield heading(f"Turns that say it: {len(found.turns)}")
-    yield from _turns(found, limit)
+    yield from _records(found.records[:limit])
+    yield from more(len(found.records), limit)
+    yield heading(f"Proposals that made no record: {len(found.proposals)}")
+    yield from _proposals(found.proposals[:limit])
+    yield from more(len(found.proposals), limit)
+    yield heading(f"Turns that mention it: {len(found.turns)}")
+    yield from _turns(found.turns[:limit])
+    yield from more(len(found.turns), limit)
+    if not found.turns_kept:
+        yield remark("this workspace keeps no text of turns")
     yield text(f"\n{_meaning(found)}")
 
 
-def _records(found: Mentions, limit: int) -> Iterator[RenderableType]:
-    if not found.records:
-        yield remark("none")
-        return
-    yield table(
-        ("record", "kind", "status", "confidence", "when", "session", "content"),
-        (
-            (
-                text(r.id),
-                text(r.kind),
-                word(r.status),
-                number(r.confidence),
-                when(r.occurred_at),
-                line(r.source_session),
-                line(r.content),
-            )
-            for r in found.records[:limit]
-        ),
-    )
-    yield from more(len(found.records), limit)
+def _records(records: Sequence[MemoryRecord]) -> Iterator[RenderableType]:
+    for r in records:
+        facts = (
+            text(r.kind),
+            word(r.status),
+            text(f"confidence {r.confidence:.2f}"),
+            when(r.occurred_at),
+            line(f"session {r.source_session}"),
+        )
+        yield from item(r.id, facts, line(r.content))
 
 
-def _proposals(found: Mentions, limit: int) -> Iterator[RenderableType]:
-    if not found.proposals:
-        yield remark("none")
-        return
-    yield table(
-        ("proposal", "ruling", "reason", "when", "session", "content"),
-        (
-            (
-                text(p.id),
-                word(p.ruling),
-                line(p.reason or (f"to {p.record_id}" if p.record_id else None)),
-                when(p.created_at),
-                line(p.session_id),
-                line(p.content),
-            )
-            for p in found.proposals[:limit]
-        ),
-    )
-    yield from more(len(found.proposals), limit)
+def _proposals(proposals: Sequence[StoredProposal]) -> Iterator[RenderableType]:
+    for p in proposals:
+        to = f" to {p.record_id}" if p.record_id else ""
+        facts = (
+            Text.assemble(word(p.ruling), to),
+            line(p.reason),
+            when(p.created_at),
+            line(f"session {p.session_id}"),
+        )
+        yield from item(p.id, facts, line(p.content or "(nothing was extracted)"))
 
 
-def _turns(found: Mentions, limit: int) -> Iterator[RenderableType]:
-    if not found.turns:
-        yield remark("none" if found.turns_kept else "this workspace has no turns with their text")
-        return
-    yield table(
-        ("turn", "role", "when", "session", "said"),
-        (
-            (text(t.id), text(t.role), when(t.said_at), line(t.session_id), line(t.text))
-            for t in found.turns[:limit]
-        ),
-    )
-    yield from more(len(found.turns), limit)
+def _turns(turns: Sequence[Turn]) -> Iterator[RenderableType]:
+    for t in turns:
+        facts = (text(t.role), when(t.said_at), line(f"session {t.session_id}"))
+        yield from item(t.id, facts, line(t.text))
 
 
 def _meaning(found: Mentions) -> str:

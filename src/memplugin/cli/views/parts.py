@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from rich import box
+from rich.console import RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What could move the cursor, colour the rest of a terminal or turn a line round."""
 
-STYLES = {
+_STYLES = {
     "active": "green",
     "accepted": "green",
     "passed": "green",
     "rejected": "red",
     "failed": "red",
-    "write": "red",
-    "retrieval": "yellow",
-    "use": "magenta",
-    "undetermined": "dim",
+    "write": "bold red",
+    "retrieval": "bold yellow",
+    "use": "bold magenta",
 }
 
 
@@ -33,7 +34,7 @@ def text(value: object, style: str = "") -> Text:
 
 def word(value: str | None) -> Text:
     """One of our own words, in its colour."""
-    return text(value, STYLES.get(value or "", ""))
+    return text(value, _STYLES.get(value or "", ""))
 
 
 def line(value: str | None) -> Text:
@@ -46,39 +47,54 @@ def when(value: datetime | None) -> Text:
     return text(value.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if value else None)
 
 
-def number(value: float) -> Text:
-    """A score."""
-    return text(f"{value:.3f}")
-
-
 def heading(title: str) -> Text:
     """A section's title."""
     return text(f"\n{title}", "bold")
 
 
 def remark(sentence: str) -> Text:
-    """What is said instead of an empty table."""
+    """What is said instead of an empty list."""
     return text(f"  {sentence}", "dim")
 
 
+def item(name: str | None, facts: Sequence[Text], content: Text) -> Iterator[RenderableType]:
+    """One thing of a list: its id and facts, and under them what it says."""
+    head = Text.assemble(text(name, "cyan"), "  ", Text(", ").join(facts))
+    yield Padding(head, (0, 0, 0, 2))
+    yield Padding(content, (0, 0, 0, 6))
+
+
+def more(total: int, shown: int) -> Iterator[Text]:
+    """Says what a list leaves out."""
+    if total > shown:
+        yield remark(f"and {total - shown} more: --limit {total} shows all")
+
+
+def numbers(
+    columns: Sequence[str], rows: Iterable[tuple[Sequence[str], Text]]
+) -> Iterator[RenderableType]:
+    """A table of short things, each row with a text of any length under it."""
+    rows = list(rows)
+    lines = [columns, *(cells for cells, _ in rows)]
+    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+
+    def aligned(cells: Sequence[str]) -> str:
+        return "  " + "  ".join(c.rjust(w) for c, w in zip(cells, widths, strict=True))
+
+    yield text(aligned(columns), "dim")
+    for cells, under in rows:
+        yield text(aligned(cells))
+        yield Padding(under, (0, 0, 0, widths[0] + 4))
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[Text]]) -> Table:
-    """A table; ids and other short things stay on one line."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    """A table of short things."""
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim")
     for column in columns:
-        long = column in LONG
-        made.add_column(column, no_wrap=not long, overflow="fold", ratio=None)
+        made.add_column(column, overflow="fold")
     for row in rows:
         made.add_row(*row)
     return made
-
-
-LONG = ("content", "reason", "said", "evidence", "what to do", "value", "scope")
-"""Columns that may be folded."""
-
-
-def more(total: int, shown: int) -> list[Text]:
-    """Says what a list leaves out."""
-    return [remark(f"… and {total - shown} more (--limit {total})")] if total > shown else []
 
 
 def facts(*named: tuple[str, Text]) -> Table:

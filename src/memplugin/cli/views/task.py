@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from memplugin.cli.views.parts import facts, heading, line, number, remark, table, text, when, word
+from memplugin.cli.views.parts import facts, heading, item, line, numbers, remark, text, when, word
 from memplugin.diagnosis.task_record import (
     CandidateEntry,
     RetrievalEntry,
@@ -31,30 +30,29 @@ def task_view(record: TaskRecord) -> Iterator[RenderableType]:
         ("outcome", word(_OUTCOMES[record.success])),
     )
     yield heading(f"Writes: {len(record.writes)}")
-    yield _writes(record.writes) if record.writes else remark("none")
+    yield from _writes(record.writes)
     yield heading(f"Retrievals: {len(record.retrievals)}")
     yield from _retrieval(record)
     yield heading("Decision")
     yield from _use(record.use)
 
 
-def _writes(writes: tuple[WriteEntry, ...]) -> Table:
-    return table(
-        ("session", "record", "kind", "ruling", "status", "when", "reason", "content"),
-        (
-            (
-                line(w.session),
-                text(w.record_id),
-                text(w.kind),
-                word(w.gate),
-                word(w.status),
-                when(w.written_at),
-                line(w.reason),
-                line(w.content),
-            )
-            for w in writes
-        ),
-    )
+def _writes(writes: tuple[WriteEntry, ...]) -> Iterator[RenderableType]:
+    for w in writes:
+        about = [
+            Text.assemble(word(w.gate), " an older one" if w.gate == "superseded" else ""),
+            text(w.kind),
+            when(w.written_at),
+            line(f"session {w.session}"),
+            *([_now(w)] if w.status else []),
+            *([line(w.reason)] if w.reason else []),
+        ]
+        yield from item(w.record_id or w.proposal_id, about, line(w.content))
+
+
+def _now(entry: WriteEntry) -> Text:
+    by = f" by {entry.replaced_by}" if entry.replaced_by else ""
+    return Text.assemble("now ", word(entry.status), by)
 
 
 def _retrieval(record: TaskRecord) -> Iterator[RenderableType]:
@@ -73,31 +71,27 @@ def _retrieval(record: TaskRecord) -> Iterator[RenderableType]:
             text(f"{entry.total} in scope, {entry.shown} shown, {entry.pending_index} not indexed"),
         ),
     )
-    yield _candidates(entry) if entry.candidates else remark("no candidates")
+    yield from _candidates(entry)
 
 
-def _candidates(entry: RetrievalEntry) -> Table:
-    # One column for each score part, so that the ranks can be read off.
+def _candidates(entry: RetrievalEntry) -> Iterator[RenderableType]:
+    # One column for each score part, so that what decided the ranks can be read off.
     parts = list(dict.fromkeys(name for c in entry.candidates for name in c.parts))
-    return table(
-        ("rank", "score", *parts, "shown", "source", "record", "content"),
-        (
-            (
-                text(c.rank),
-                number(c.score),
-                *(number(c.parts[name]) if name in c.parts else text(None) for name in parts),
-                _shown(c),
-                text(" ".join(c.sources)),
-                text(c.record_id),
-                line(c.content),
-            )
-            for c in entry.candidates
-        ),
+    yield from numbers(
+        ("rank", "score", *parts, "shown"),
+        ((_numbers(c, parts), _memory(c)) for c in entry.candidates),
     )
 
 
-def _shown(candidate: CandidateEntry) -> Text:
-    return text("yes", "green") if candidate.injected else text(candidate.cut, "yellow")
+def _numbers(candidate: CandidateEntry, parts: Sequence[str]) -> list[str]:
+    scores = [f"{candidate.parts[p]:.3f}" if p in candidate.parts else "-" for p in parts]
+    shown = "yes" if candidate.injected else f"no: {candidate.cut}"
+    return [str(candidate.rank), f"{candidate.score:.3f}", *scores, shown]
+
+
+def _memory(candidate: CandidateEntry) -> Text:
+    sources = f"  ({', '.join(candidate.sources)})  " if candidate.sources else "  "
+    return Text.assemble(text(candidate.record_id, "cyan"), sources, line(candidate.content))
 
 
 def _use(use: UseEntry) -> Iterator[RenderableType]:
