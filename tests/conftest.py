@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 import warnings
@@ -58,20 +60,23 @@ def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_server() -> Iterator[str]:
     """The URL of a PostgreSQL server that these tests have to themselves."""
     pgserver = pytest.importorskip(
         "pgserver", reason="pgserver is not installed: pip install 'memplugin[dev]'"
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pgserver asks for a runtime directory it need not use
-        server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+        # Not below pytest's folder: as root, the server runs as a user who can't read that.
+        folder = tempfile.mkdtemp(prefix="memplugin-postgres-")
+        server = pgserver.get_server(folder)
     url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
     for setting in ("fsync", "synchronous_commit", "full_page_writes"):
         _run_sql(url, f"ALTER SYSTEM SET {setting} = off")  # it need not outlive a power cut
     _run_sql(url, "SELECT pg_reload_conf()")
     yield url
     server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

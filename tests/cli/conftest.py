@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,7 +35,6 @@ class Filled:
     """A store's folder, and the ids in it."""
 
     path: Path
-    ruled_out: str
     ranked_low: str
     cited: str
     retired: str
@@ -60,7 +61,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Filled:
         low, cited, retired = _known(memory)
         clock.set(datetime(2026, 4, 17, 10, 0, tzinfo=UTC))
         _april(memory, cited)
-    return Filled(folder, "p_", low, cited, retired)
+    return Filled(folder, low, cited, retired)
 
 
 def _march(memory: Memory) -> None:
@@ -98,7 +99,7 @@ def _april(memory: Memory, cited: str) -> None:
         "cited_record_ids": [cited],
         "basis": "gross",
     }
-    for context in (APRIL, replace(PASSED), ELSEWHERE):
+    for context in (APRIL, PASSED, ELSEWHERE):
         retrieval = memory.recall(question, context=context, k=1)
         said = {**reply, "cited_record_ids": [cited] if retrieval.injected else []}
         memory.decide(
@@ -133,3 +134,57 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
         return Ran(done.exit_code, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture
+def as_of_revision() -> Callable[[Path, str], None]:
+    """Says of a store's tables that they are of another revision."""
+
+    def change(folder: Path, revision: str) -> None:
+        with closing(sqlite3.connect(folder / "ledger.db")) as connection:
+            connection.execute("UPDATE memplugin_version SET version_num = ?", [revision])
+            connection.commit()
+
+    return change
+
+
+@pytest.fixture
+def hashing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the command line load the embedders ``hashing-64`` and ``hashing-32``."""
+
+    def make(spec: Any, **_: Any) -> HashingEmbedder:
+        if isinstance(spec, str):
+            return HashingEmbedder(int(spec.removeprefix("hashing-")))
+        return spec
+
+    monkeypatch.setattr("memplugin.memory.opening.make_embedder", make)
+    monkeypatch.setattr("memplugin.memory.late.make_embedder", make)
+
+
+@pytest.fixture
+def remember() -> Callable[..., None]:
+    """Hears something in March, of which the extractor makes a reply."""
+
+    def hear(folder: Path, text: str, reply: Any) -> None:
+        said = [{"role": "user", "content": text}]
+        with Memory.open(folder, embeddings=HashingEmbedder()) as memory:
+            memory.remember(said, context=MARCH, model=ScriptedChatModel([reply]))
+
+    return hear
+
+
+@pytest.fixture
+def many_records() -> Callable[[Path], str]:
+    """Adds 40 records nearer to a task's query than the one whose id it returns."""
+
+    def fill(folder: Path) -> str:
+        config = MemoryConfig(floor=-1.0, policy="similarity")
+        deep = MemoryContext("ws_8841", "s_deep", "t_deep")
+        with Memory.open(folder, embeddings=HashingEmbedder(), config=config) as memory:
+            memory.write_many([f"alpha beta note{n}" for n in range(40)], context=deep)
+            far = memory.write("unrelated words entirely", context=deep)
+            memory.recall("alpha beta", context=deep, k=1)
+            memory.report(context=deep, succeeded=False)
+        return str(far.record_id)
+
+    return fill

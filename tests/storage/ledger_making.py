@@ -71,6 +71,10 @@ def gate(proposed: Proposal, known: Known) -> Ruling:
     return Ruling(proposed, "accepted", record_id=proposed.record_id)
 
 
+def accept(proposed: Proposal, known: Known) -> Ruling:
+    return Ruling(proposed, "accepted", record_id=proposed.record_id)
+
+
 def refuse(proposed: Proposal, known: Known) -> Ruling:
     return Ruling(proposed, "rejected", "confidence: 0.2 is below 0.5")
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from ledger_making import (
     NOW,
     WORKSPACE,
+    accept,
+    batch,
     connection_of,
     context,
     found,
@@ -88,8 +90,9 @@ def test_nothing_in_a_query_is_syntax(ledger: SqlLedger, query: str) -> None:
 )
 @given(query=st.text().map(clean), content=st.text().map(clean))
 def test_any_text_can_be_stored_and_asked(ledger: SqlLedger, query: str, content: str) -> None:
-    record = write(ledger, "x " + content)
-    assert ledger.records(WORKSPACE, [record.id])[record.id].content == "x " + content
+    given = proposal("x " + content)
+    ledger.settle(batch(given), accept)
+    assert ledger.records(WORKSPACE, [given.record_id])[given.record_id].content == "x " + content
     for id_, score in ledger.lexical(selection(), query + " " + content, 5):
         assert score > 0
         assert id_.startswith("m_")

@@ -32,7 +32,7 @@ def act_view(played: Played, spans: Sequence[ReadableSpan]) -> Sequence[Renderab
         _ranking(played.record),
         _answer(played.record),
         verdict_panel(played.verdict),
-        _trace(spans),
+        *([_trace(spans)] if spans else []),
     )
 
 
@@ -100,7 +100,7 @@ def _trace(spans: Sequence[ReadableSpan]) -> RenderableType:
         if context is None:
             continue
         counted = Counter(_link(link) for link in span.links)
-        links = ", ".join(f"{to} (×{n})" if n > 1 else to for to, n in counted.items())
+        links = ", ".join(f"{n} times {to}" if n > 1 else to for to, n in counted.items())
         trace, own = format_trace_id(context.trace_id)[:8], format_span_id(context.span_id)[:8]
         lines.append(f"{trace}  {own}  {span.name:<15} {links}")
     return Text("\n".join(lines), "dim")

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from memplugin.cli.output import print_json, warn
+from memplugin.cli.output import warn
 from memplugin.errors import MemPluginError, RecordNotFound
 
 NO = 1
@@ -18,17 +18,17 @@ WRONG_USE = 2
 """The command can't work as it was given."""
 
 
+INTERRUPTED = 130
+"""As shells say it."""
+
+
 def answer(*, yes: bool) -> NoReturn:
     """Ends the command with 0 or 1."""
     raise typer.Exit(0 if yes else NO)
 
 
-def nothing(message: str, *, as_json: bool) -> NoReturn:
-    """Ends a command that found nothing: the reason on stderr, ``null`` as JSON."""
-    if as_json:
-        print_json(None)
-    warn(message)
-    raise typer.Exit(NO)
+class NothingFound(MemPluginError):
+    """What a command was asked about is not there."""
 
 
 class Commands(TyperGroup):
@@ -39,12 +39,15 @@ class Commands(TyperGroup):
         logging.getLogger("memplugin").addHandler(_log)
         try:
             return super().invoke(ctx)
-        except RecordNotFound as error:
+        except (NothingFound, RecordNotFound) as error:
             warn(str(error))
             raise typer.Exit(NO) from None
         except MemPluginError as error:
             warn(str(error))
             raise typer.Exit(WRONG_USE) from None
+        except KeyboardInterrupt:
+            warn("interrupted.")
+            raise typer.Exit(INTERRUPTED) from None
         finally:
             logging.getLogger("memplugin").removeHandler(_log)
 

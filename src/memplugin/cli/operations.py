@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -16,7 +18,7 @@ from memplugin.cli.place import place_of
 from memplugin.cli.views.operations import forgotten_view, pruned_view
 from memplugin.cli.views.parts import text
 from memplugin.config import MemoryContext
-from memplugin.errors import ConfigError, RecordNotFound
+from memplugin.errors import ConfigError, EmbedderUnavailable, RecordNotFound
 from memplugin.storage.survey import survey
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
@@ -46,7 +48,7 @@ def reindex(
     location = place_of(context).location
     recorded = recorded_embedder(location.ledger_url)
     model = embeddings or (recorded.name if recorded else None)
-    with output.progress("indexing") as bar:
+    with output.progress("indexing") as bar, _other_model_possible(embeddings):
         task = bar.add_task("indexing", total=None)
         done = rebuild(
             location,
@@ -58,6 +60,20 @@ def reindex(
         output.print_json({"indexed": done, "embedder": str(now) if now else None})
     else:
         output.show(text(f"{done} records indexed with {now}."))
+
+
+@contextmanager
+def _other_model_possible(given: str | None) -> Generator[None]:
+    try:
+        yield
+    except EmbedderUnavailable as error:
+        if given is not None:
+            raise
+        raise EmbedderUnavailable(
+            f"{error} Or give --embeddings MODEL to change to another one. A model that the "
+            "application brings can be used from there only: its next Memory.open indexes "
+            "what waits."
+        ) from error
 
 
 def prune(
@@ -114,8 +130,9 @@ def forget(
                 f"there is no record {record_id!r} in workspace {workspace!r}: check both "
                 "(memplugin check TEXT shows ids)."
             )
-        output.say(forgotten_view(record))
-        _confirm("Erase it?", yes=yes)
+        if record.status != "forgotten":
+            output.say(forgotten_view(record))
+            _confirm("Erase it?", yes=yes)
         # Under the task that wrote it: its trace shows what became of the record.
         hop = MemoryContext(workspace, record.source_session, record.task_id)
         gone = erase(store, hop, record_id, reason)

@@ -37,8 +37,9 @@ def say(message: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Writes a warning."""
-    _console(stderr=True).print(Text(f"memplugin: {message}", style="yellow"), soft_wrap=True)
+    """Writes a warning or an error, on one line whatever a driver put into it."""
+    one_line = " ".join(f"memplugin: {message}".split())
+    _console(stderr=True).print(Text(one_line, style="yellow"), soft_wrap=True)
 
 
 @contextmanager

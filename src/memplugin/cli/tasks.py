@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memplugin.cli import output
-from memplugin.cli.group import answer, nothing
+from memplugin.cli.group import NothingFound, answer
 from memplugin.cli.options import AnyWorkspace, AsJson
 from memplugin.cli.place import place_of
 from memplugin.cli.views.task import task_view
@@ -37,7 +37,7 @@ def task(
     with place_of(context).ledger() as ledger:
         record = _record(ledger, task_id, workspace)
     if record is None:
-        nothing(_no_task(task_id, workspace), as_json=as_json)
+        raise NothingFound(_no_task(task_id, workspace))
     if as_json:
         output.print_json(record.to_json())
     else:
@@ -75,9 +75,11 @@ def diagnose(
         corrected=correction is not None,
     )
     with place_of(context).opened() as store:
-        records = _chosen(store.ledger, task_ids or (), workspace, every=every)
-        if not records:
-            nothing(_no_tasks(workspace, every=every), as_json=as_json)
+        records = (
+            _named(store.ledger, task_ids, workspace)
+            if task_ids
+            else _all_of(store.ledger, workspace, every=every)
+        )
         verdicts = list(_verdicts(store, records, wanted))
     if as_json:
         table = [row.to_json() for row in tally(verdicts)]
@@ -98,29 +100,31 @@ def _verdicts(store: Store, records: Sequence[TaskRecord], need: Need) -> Iterat
             yield verdict
 
 
-def _chosen(
-    ledger: Ledger, task_ids: Sequence[str], workspace: str | None, *, every: bool
-) -> list[TaskRecord]:
-    if task_ids:
-        return [_known(ledger, task_id, workspace) for task_id in dict.fromkeys(task_ids)]
+def _named(ledger: Ledger, task_ids: Sequence[str], workspace: str | None) -> list[TaskRecord]:
+    records: list[TaskRecord] = []
+    for task_id in dict.fromkeys(task_ids):
+        record = _record(ledger, task_id, workspace)
+        if record is None:
+            raise NothingFound(_no_task(task_id, workspace))
+        records.append(record)
+    return records
+
+
+def _all_of(ledger: Ledger, workspace: str | None, *, every: bool) -> list[TaskRecord]:
     if workspace is None:
         raise ConfigError(
             "no task is named: give task ids, or --workspace for its failed tasks "
             "(and --all for those that passed too)."
         )
     with output.progress("reading tasks") as bar:
-        records = [
+        read = [
             TaskRecord.from_ledger(ledger, workspace, task_id)
             for task_id in bar.track(ledger.tasks(workspace))
         ]
-    return [record for record in records if every or record.success is False]
-
-
-def _known(ledger: Ledger, task_id: str, workspace: str | None) -> TaskRecord:
-    record = _record(ledger, task_id, workspace)
-    if record is None:
-        nothing(_no_task(task_id, workspace), as_json=False)
-    return record
+    records = [record for record in read if every or record.success is False]
+    if not records:
+        raise NothingFound(_no_tasks(workspace, every=every))
+    return records
 
 
 def _record(ledger: Ledger, task_id: str, workspace: str | None) -> TaskRecord | None:
@@ -144,7 +148,7 @@ def _no_task(task_id: str, workspace: str | None) -> str:
     )
 
 
-def _no_tasks(workspace: str | None, *, every: bool) -> str:
+def _no_tasks(workspace: str, *, every: bool) -> str:
     if every:
         return f"workspace {workspace!r} has no tasks (memplugin doctor lists workspaces)."
     return (

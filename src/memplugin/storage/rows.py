@@ -108,7 +108,7 @@ class WorkspaceRows:
         """Active records of the kind asked for in other scopes, but for other users'."""
         elsewhere = ~self._scopes.mask(selection.scope_keys)
         users = np.asarray(self._scope_user, np.int32)
-        own = self._users.code(user) if user is not None else -1
+        own = self._users.code(user) if user and user in self._users else -1
         mine = elsewhere & ((users == -1) | (users == own))
         return np.flatnonzero(mine[self._table.scope.values] & self._of_kind(selection))
 
