@@ -14,6 +14,7 @@ from chromadb.config import Settings
 from memplugin.errors import StoreError
 from memplugin.storage import chroma
 from memplugin.storage.chroma import ChromaIndex
+from memplugin.text import digest
 
 AXES = np.eye(8, dtype=np.float32)
 
@@ -61,7 +62,9 @@ def test_an_index_of_another_dimension_is_refused_until_it_is_cleared(tmp_path):
 
 def test_an_index_that_compares_otherwise_than_by_cosine_is_refused(tmp_path, index):
     raw_client(tmp_path).create_collection(
-        chroma.SHARED, metadata={"dimension": 8}, embedding_function=None
+        f"{chroma.PREFIX}{digest('', length=12)}-vectors",
+        metadata={"dimension": 8},
+        embedding_function=None,
     )  # Chroma's default: squared L2
     with pytest.raises(StoreError, match=r"compared by l2.*memplugin reindex"):
         index.upsert("ws", ["m_1"], AXES[:1])
@@ -167,3 +170,16 @@ def test_an_index_that_was_closed_raises_our_own_error(tmp_path):
     index.close()
     with pytest.raises(StoreError):
         index.fetch("ws", ["m_1"])
+
+
+def test_two_stores_on_one_server_do_not_touch_each_others_vectors(chroma_server: str) -> None:
+    one = ChromaIndex.open(chroma_server, dimension=2, store_id="st_one")
+    other = ChromaIndex.open(chroma_server, dimension=3, store_id="st_other")
+    one.upsert("w", ["m_1"], np.array([[1.0, 0.0]], np.float32))
+    other.upsert("w", ["m_1"], np.array([[0.0, 1.0, 0.0]], np.float32))
+    one.clear()
+    assert one.fetch("w", ["m_1"]) == {}
+    assert other.fetch("w", ["m_1"])["m_1"].tolist() == [0.0, 1.0, 0.0]
+    one.close()
+    other.clear()
+    other.close()

@@ -155,7 +155,11 @@ def _age(given: str) -> timedelta:
 def _confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not _watched():
         raise ConfigError(f"nobody is there to answer {question!r}: give --yes.")
     if not typer.confirm(question, err=True):
         answer(yes=False)
+
+
+def _watched() -> bool:
+    return sys.stdin.isatty()

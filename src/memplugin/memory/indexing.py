@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplugin.memory.store import Store, log
-from memplugin.ports import Vectors
+from memplugin.ports import AROUND, Vectors
 from memplugin.records import MemoryRecord
 
-AROUND = ".around"
 CHUNK = 256
 """Records embedded and indexed at a time: an outbox of any length needs this much memory."""
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from memplugin.memory.location import Location
-from memplugin.memory.opening import Parts, assemble, check_embedder, described
+from memplugin.memory.opening import Parts, assemble, check_embedder, described, store_id
 from memplugin.memory.recorded import RecordedEmbedder, recorded_embedder
 from memplugin.memory.store import Store
 from memplugin.ports import Embedder, VectorIndex
@@ -33,7 +33,7 @@ def open_existing(location: Location, parts: Parts | None = None) -> Store:
         if given.embeddings is None and recorded:
             given = replace(given, embeddings=recorded.name)
         embedder = cast(Embedder, _Late(lambda: _embedder(location, given, recorded)))
-        index = cast(VectorIndex, _Late(lambda: _index(location, recorded, embedder)))
+        index = cast(VectorIndex, _Late(lambda: _index(location, ledger, recorded, embedder)))
         return assemble(ledger, index, embedder, given, server=location.server)
     except BaseException:
         ledger.close()
@@ -48,11 +48,14 @@ def _embedder(location: Location, parts: Parts, recorded: RecordedEmbedder | Non
 
 
 def _index(
-    location: Location, recorded: RecordedEmbedder | None, embedder: Embedder
+    location: Location,
+    ledger: SqlLedger,
+    recorded: RecordedEmbedder | None,
+    embedder: Embedder,
 ) -> VectorIndex:
     # Deleting a vector needs the dimension only, and no model for it.
     dimension = recorded.dimension if recorded else embedder.dimension
-    return ChromaIndex.open(location.index, dimension=dimension)
+    return ChromaIndex.open(location.index, dimension=dimension, store_id=store_id(ledger))
 
 
 class _Late:

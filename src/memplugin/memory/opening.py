@@ -78,7 +78,9 @@ def open_store(location: Location, parts: Parts, *, rebuilding: bool = False) ->
         if not rebuilding:
             mine = described(embedder)
             check_embedder(ledger.setdefault(EMBEDDER_FACT, mine), mine)
-        index = ChromaIndex.open(location.index, dimension=embedder.dimension)
+        index = ChromaIndex.open(
+            location.index, dimension=embedder.dimension, store_id=store_id(ledger)
+        )
     except BaseException:
         ledger.close()
         raise
@@ -112,7 +114,7 @@ def assemble(
                 config.content_on_spans, _hash_key(ledger, config), config.truncate_chars
             ),
             version=metadata.version("memplugin"),
-            store_id=ledger.setdefault(STORE_ID_FACT, random_id("st")),
+            store_id=store_id(ledger),
             server=server,
         ),
         clock=parts.clock or SystemClock(),
@@ -120,6 +122,11 @@ def assemble(
         checks=parts.checks,
         policies=policies,
     )
+
+
+def store_id(ledger: Ledger) -> str:
+    """The store's own id, made when it is first asked for."""
+    return ledger.setdefault(STORE_ID_FACT, random_id("st"))
 
 
 def _hash_key(ledger: Ledger, config: MemoryConfig) -> bytes:

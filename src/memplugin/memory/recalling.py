@@ -165,7 +165,7 @@ def gather(store: Store, asked: Request, *, depth: int) -> Found:
         else (None, ())
     )
     total = dense.total if dense else store.ledger.count(selection)
-    hits, dropped = _checked(store, asked, lexical, standing, dense)
+    hits, dropped = _checked(store, asked, lexical, standing, dense, depth)
     return Found(
         hits=hits,
         total=total,
@@ -211,10 +211,12 @@ def _checked(
     lexical: Mapping[str, float],
     standing: Sequence[str],
     dense: DenseHits | None,
+    depth: int,
 ) -> tuple[list[Hit], int]:
     context = asked.context
     near = {hit.record_id: hit for hit in (*dense.hits, *dense.inapplicable)} if dense else {}
-    best = {hit.record_id for hit in dense.hits} if dense else set[str]()
+    # Beyond the depth stand those that another source brought, for their cosines.
+    best = {hit.record_id for hit in dense.hits[:depth]} if dense else set[str]()
     outside = {hit.record_id for hit in dense.inapplicable} if dense else set[str]()
     places = {record_id: place for place, record_id in enumerate(standing)}
     ids = list(dict.fromkeys([*lexical, *standing, *near]))

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
 
 PREFIX = "memplugin-"
-"""Only collections whose name begins with it are ever touched."""
-
-SHARED = PREFIX + "vectors"
+"""How names of our collections begin; the store's own follows, so that several stores can
+be on one server and none touches another's."""
 
 FETCH = 500
 """Rows a ``get`` asks for: the fastest of 100 to 20,000; far larger ones fail whole."""
@@ -57,16 +56,19 @@ class ChromaIndex:
     by chunk. Several processes need a Chroma server: embedded Chroma is for one.
     """
 
-    def __init__(self, client: ClientAPI, not_found: type[Exception], dimension: int) -> None:
+    def __init__(
+        self, client: ClientAPI, not_found: type[Exception], dimension: int, store_id: str
+    ) -> None:
         self._client = client
         self._not_found = not_found
         self._dimension = dimension
+        self._prefix = f"{PREFIX}{digest(store_id, length=12)}-"
         self._writing = RLock()
         self._closed = False
         self._write = min(WRITE, client.get_max_batch_size())
 
     @classmethod
-    def open(cls, path_or_url: Path | str, *, dimension: int) -> Self:
+    def open(cls, path_or_url: Path | str, *, dimension: int, store_id: str = "") -> Self:
         """Opens a folder (made when it is not there) or a server (``http://host:port``).
 
         Credentials of a server are read by chromadb itself, from ``CHROMA_CLIENT_AUTH_*``.
@@ -80,7 +82,9 @@ class ChromaIndex:
         import chromadb.errors  # noqa: PLC0415 -- see above
 
         with _translated(f"could not open the index at {path_or_url}"):
-            return cls(_client(str(path_or_url)), chromadb.errors.NotFoundError, dimension)
+            return cls(
+                _client(str(path_or_url)), chromadb.errors.NotFoundError, dimension, store_id
+            )
 
     # ------------------------------------------------------------ the port
 
@@ -136,8 +140,8 @@ class ChromaIndex:
                 if self.promoted(workspace_id):
                     return
                 if self._own(workspace_id):
-                    self._client.delete_collection(_name(workspace_id))
-                own = self._make(_name(workspace_id), SEARCHED)
+                    self._client.delete_collection(self._name(workspace_id))
+                own = self._make(self._name(workspace_id), SEARCHED)
             for chunk in _chunks(list(dict.fromkeys(keys())), min(FETCH, self._write)):
                 self._copy(workspace_id, chunk, own)
             own.modify(metadata={"dimension": self._dimension, "built": own.count(), "removed": 0})
@@ -192,10 +196,15 @@ class ChromaIndex:
         return [self._shared(), own] if own else [self._shared()]
 
     def _shared(self) -> Collection:
-        return self._look_up(SHARED) or self._make(SHARED, NEVER_SEARCHED)
+        name = self._prefix + "vectors"
+        return self._look_up(name) or self._make(name, NEVER_SEARCHED)
+
+    def _name(self, workspace_id: str) -> str:
+        # Chroma allows few characters in a name, and a user's text must not show in it.
+        return self._prefix + digest(workspace_id)
 
     def _own(self, workspace_id: str) -> Collection | None:
-        return self._look_up(_name(workspace_id))
+        return self._look_up(self._name(workspace_id))
 
     def _look_up(self, name: str) -> Collection | None:
         # Never kept between calls: it is only an id, and another process may have cleared
@@ -230,7 +239,7 @@ class ChromaIndex:
     def _names(self) -> Iterator[str]:
         offset, page = 0, 100
         while listed := self._client.list_collections(limit=page, offset=offset):
-            yield from (c.name for c in listed if c.name.startswith(PREFIX))
+            yield from (c.name for c in listed if c.name.startswith(self._prefix))
             offset += page
 
 
