@@ -1,25 +1,31 @@
 """Memory for LangGraph agents that can say which stage failed: write, retrieval or use."""
 
-from memplugin.config import MemoryConfig, MemoryContext
-from memplugin.diagnosis.attribution import attribute
-from memplugin.diagnosis.census import Census
-from memplugin.diagnosis.task_record import TaskRecord
-from memplugin.errors import MemPluginError
-from memplugin.memory.front import Memory
-from memplugin.memory.task import Task
-from memplugin.records import (
-    Candidate,
-    Decision,
-    Explanation,
-    MemoryRecord,
-    Need,
-    Outcome,
-    Retrieval,
-    Support,
-    Verdict,
-    WriteReceipt,
-)
-from memplugin.use.schema import decision_schema
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memplugin.config import MemoryConfig, MemoryContext
+    from memplugin.diagnosis.attribution import attribute
+    from memplugin.diagnosis.census import Census
+    from memplugin.diagnosis.task_record import TaskRecord
+    from memplugin.errors import MemPluginError
+    from memplugin.memory.front import Memory
+    from memplugin.memory.task import Task
+    from memplugin.records import (
+        Candidate,
+        Decision,
+        Explanation,
+        MemoryRecord,
+        Need,
+        Outcome,
+        Retrieval,
+        Support,
+        Verdict,
+        WriteReceipt,
+    )
+    from memplugin.use.schema import decision_schema
 
 __all__ = [
     "Candidate",
@@ -42,3 +48,27 @@ __all__ = [
     "attribute",
     "decision_schema",
 ]
+
+_HOME = {
+    "Census": "diagnosis.census",
+    "MemPluginError": "errors",
+    "Memory": "memory.front",
+    "MemoryConfig": "config",
+    "MemoryContext": "config",
+    "Task": "memory.task",
+    "TaskRecord": "diagnosis.task_record",
+    "attribute": "diagnosis.attribution",
+    "decision_schema": "use.schema",
+}
+"""Where a name lives; the others are nouns of ``records``."""
+
+
+def __getattr__(name: str) -> Any:
+    # langchain-core takes a second to import, and `memplugin check` needs none of it.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME.get(name, 'records')}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.otlp_receivers import Received, attributes, grpc_receiver, http_receiver
 from typer.testing import CliRunner
 
 from memplugin.cli.main import app
+from tests.otlp_receivers import Received, attributes, grpc_receiver, http_receiver
 
 RECEIVERS: dict[str, Callable[[], AbstractContextManager[Received]]] = {
     "grpc": grpc_receiver,

@@ -48,7 +48,7 @@ def assert_plain(value: Any) -> None:
 def test_the_state_is_plain_json_with_the_real_index_and_model(
     tmp_path: Path, minilm: SentenceTransformerEmbedder
 ):
-    index = ChromaIndex.open(tmp_path / "chroma", dimension=384)
+    index = ChromaIndex.open(tmp_path / "chroma", dimension=384, store_id="st")
     with memory_for_tests(
         f"sqlite:///{tmp_path / 'ledger.db'}", index=index, embedder=minilm
     ) as memory:

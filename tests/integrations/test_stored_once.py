@@ -35,7 +35,7 @@ TRY_THREE_TIMES = RetryPolicy(max_attempts=3, initial_interval=0.0, jitter=False
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
     """Ledger in a file; both kinds of index."""
     index = (
-        ChromaIndex.open(tmp_path / "chroma", dimension=64)
+        ChromaIndex.open(tmp_path / "chroma", dimension=64, store_id="st")
         if request.param == "chroma"
         else InMemoryIndex()
     )

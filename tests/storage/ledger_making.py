@@ -54,7 +54,9 @@ def proposal(content: str, workspace: str = WORKSPACE, **fields: Any) -> Proposa
 
 def turn(text: str, session: str = "s_1", **fields: Any) -> Turn:
     id_ = "u_" + digest(session, text)
-    return Turn(**{"id": id_, "session_id": session, "role": "user", "text": text, "said_at": NOW, **fields})
+    return Turn(
+        **{"id": id_, "session_id": session, "role": "user", "text": text, "said_at": NOW, **fields}
+    )
 
 
 def gate(proposed: Proposal, known: Known) -> Ruling:
@@ -65,9 +67,7 @@ def gate(proposed: Proposal, known: Known) -> Ruling:
         return Ruling(proposed, "attached", "duplicate", record_id=known.same_content[0].id)
     for held in known.same_slot:
         if held.scope == proposed.scope and held.claim != proposed.claim:
-            return Ruling(
-                proposed, "superseded", record_id=proposed.record_id, replaced_id=held.id
-            )
+            return Ruling(proposed, "superseded", record_id=proposed.record_id, replaced_id=held.id)
     return Ruling(proposed, "accepted", record_id=proposed.record_id)
 
 
@@ -88,9 +88,7 @@ def settle(ledger: Ledger, *proposals: Proposal, **fields: Any) -> list[WriteRec
     return ledger.settle(batch(*proposals, **fields), gate)
 
 
-def write(
-    ledger: Ledger, content: str, workspace: str = WORKSPACE, **fields: Any
-) -> MemoryRecord:
+def write(ledger: Ledger, content: str, workspace: str = WORKSPACE, **fields: Any) -> MemoryRecord:
     """Writes one memory; returns its record."""
     [receipt] = settle(ledger, proposal(content, workspace, **fields), workspace=workspace)
     assert receipt.record_id is not None, receipt

@@ -21,7 +21,7 @@ AXES = np.eye(8, dtype=np.float32)
 
 @pytest.fixture
 def index(tmp_path) -> Iterator[ChromaIndex]:
-    opened = ChromaIndex.open(tmp_path, dimension=8)
+    opened = ChromaIndex.open(tmp_path, dimension=8, store_id="st")
     yield opened
     opened.close()
 
@@ -37,21 +37,21 @@ def test_importing_the_module_does_not_import_chromadb():
 
 
 def test_vectors_outlive_the_process_that_wrote_them(tmp_path):
-    first = ChromaIndex.open(tmp_path, dimension=8)
+    first = ChromaIndex.open(tmp_path, dimension=8, store_id="st")
     first.upsert("ws", ["m_1"], AXES[:1])
     first.promote("ws", lambda: ["m_1"])
     first.close()
-    second = ChromaIndex.open(tmp_path, dimension=8)
+    second = ChromaIndex.open(tmp_path, dimension=8, store_id="st")
     assert set(second.fetch("ws", ["m_1"])) == {"m_1"}
     assert second.promoted("ws")
     second.close()
 
 
 def test_an_index_of_another_dimension_is_refused_until_it_is_cleared(tmp_path):
-    first = ChromaIndex.open(tmp_path, dimension=8)
+    first = ChromaIndex.open(tmp_path, dimension=8, store_id="st")
     first.upsert("ws", ["m_1"], AXES[:1])
     first.close()
-    second = ChromaIndex.open(tmp_path, dimension=4)
+    second = ChromaIndex.open(tmp_path, dimension=4, store_id="st")
     with pytest.raises(StoreError, match=r"8 dimensions.*memplugin reindex"):
         second.fetch("ws", ["m_1"])
     second.clear()
@@ -62,7 +62,7 @@ def test_an_index_of_another_dimension_is_refused_until_it_is_cleared(tmp_path):
 
 def test_an_index_that_compares_otherwise_than_by_cosine_is_refused(tmp_path, index):
     raw_client(tmp_path).create_collection(
-        f"{chroma.PREFIX}{digest('', length=12)}-vectors",
+        f"{chroma.PREFIX}{digest('st', length=12)}-vectors",
         metadata={"dimension": 8},
         embedding_function=None,
     )  # Chroma's default: squared L2
@@ -121,8 +121,8 @@ def test_an_index_with_more_removals_than_it_had_rows_is_built_anew(index):
 
 
 def test_an_index_that_was_cleared_by_another_process_is_made_again(chroma_server):
-    ours = ChromaIndex.open(chroma_server, dimension=8)
-    theirs = ChromaIndex.open(chroma_server, dimension=8)
+    ours = ChromaIndex.open(chroma_server, dimension=8, store_id="st")
+    theirs = ChromaIndex.open(chroma_server, dimension=8, store_id="st")
     ours.upsert("ws", ["m_1"], AXES[:1])
     theirs.clear()
     assert ours.fetch("ws", ["m_1"]) == {}
@@ -135,7 +135,7 @@ def test_an_index_that_was_cleared_by_another_process_is_made_again(chroma_serve
 
 def test_a_server_that_does_not_answer_is_not_waited_for_without_end(chroma_server, monkeypatch):
     monkeypatch.setattr(chroma, "PATIENCE", 1e-6)
-    index = ChromaIndex.open(chroma_server, dimension=8)
+    index = ChromaIndex.open(chroma_server, dimension=8, store_id="st")
     with pytest.raises(StoreError, match="Timeout"):
         index.fetch("ws", ["m_1"])
     index.close()
@@ -144,28 +144,28 @@ def test_a_server_that_does_not_answer_is_not_waited_for_without_end(chroma_serv
 def test_a_folder_that_is_a_file_is_an_error_that_says_what_to_do(tmp_path):
     (tmp_path / "vectors").write_text("not a folder")
     with pytest.raises(StoreError, match="memplugin reindex"):
-        ChromaIndex.open(tmp_path / "vectors", dimension=8)
+        ChromaIndex.open(tmp_path / "vectors", dimension=8, store_id="st")
 
 
 def test_a_damaged_database_is_an_error_that_says_what_to_do(tmp_path):
     (tmp_path / "chroma.sqlite3").write_bytes(b"not a database" * 1000)
     with pytest.raises(StoreError, match="memplugin reindex"):
-        ChromaIndex.open(tmp_path, dimension=8)
+        ChromaIndex.open(tmp_path, dimension=8, store_id="st")
 
 
 def test_a_server_that_is_not_there_is_an_error_that_says_what_to_do():
     with pytest.raises(StoreError, match="server runs"):
-        ChromaIndex.open("http://127.0.0.1:9", dimension=8)
+        ChromaIndex.open("http://127.0.0.1:9", dimension=8, store_id="st")
 
 
 @pytest.mark.parametrize("url", ["http://", "http://host:8000/a/path", "http://me:secret@host"])
 def test_only_host_and_port_name_a_server(url):
     with pytest.raises(StoreError, match="host:port"):
-        ChromaIndex.open(url, dimension=8)
+        ChromaIndex.open(url, dimension=8, store_id="st")
 
 
 def test_an_index_that_was_closed_raises_our_own_error(tmp_path):
-    index = ChromaIndex.open(tmp_path, dimension=8)
+    index = ChromaIndex.open(tmp_path, dimension=8, store_id="st")
     index.close()
     index.close()
     with pytest.raises(StoreError):

@@ -23,9 +23,11 @@ def index(request, tmp_path) -> Iterator[VectorIndex]:
     if request.param == "memory":
         opened: VectorIndex = InMemoryIndex()
     elif request.param == "embedded":
-        opened = ChromaIndex.open(tmp_path / "vectors", dimension=DIMENSION)
+        opened = ChromaIndex.open(tmp_path / "vectors", dimension=DIMENSION, store_id="st")
     else:
-        opened = ChromaIndex.open(request.getfixturevalue("chroma_server"), dimension=DIMENSION)
+        opened = ChromaIndex.open(
+            request.getfixturevalue("chroma_server"), dimension=DIMENSION, store_id="st"
+        )
     yield opened
     opened.clear()
     opened.close()

@@ -93,7 +93,8 @@ def test_forgetting_keeps_what_says_nothing_of_it(ledger: SqlLedger) -> None:
     ledger.forget(WORKSPACE, record.id, "the user asked", LATER)
     kept = ledger.retrieval(WORKSPACE, "r_1")
     assert kept is not None
-    assert [(c.record_id, c.rank, c.score) for c in kept.candidates][0] == (record.id, 1, 0.71)
+    first = kept.candidates[0]
+    assert (first.record_id, first.rank, first.score) == (record.id, 1, 0.71)
     assert [c.content for c in kept.candidates] == ["[forgotten]", "likes tea"]
     assert kept.query == "what is [forgotten]?"
     assert kept.text == "<memory>[forgotten]</memory>"

@@ -27,7 +27,9 @@ from memplugin.storage.ledger import SqlLedger
 
 
 def test_a_retrieval_comes_back_as_it_was(ledger: SqlLedger) -> None:
-    record = write(ledger, "net of tax 🦆", scope={"b": "1", "a": "2"}, claim={"z": [1, {"y": None}]})
+    record = write(
+        ledger, "net of tax 🦆", scope={"b": "1", "a": "2"}, claim={"z": [1, {"y": None}]}
+    )
     kept = retrieval(candidate(record, 1), candidate(record, 7, injected=False))
     ledger.save_retrieval(kept, "memory_on", 2)
     assert ledger.retrieval(WORKSPACE, "r_1") == kept
@@ -145,7 +147,7 @@ def test_attempts_arms_and_workspaces_have_outcomes_of_their_own(ledger: SqlLedg
 
 
 def test_a_time_without_a_zone_is_refused(ledger: SqlLedger) -> None:
-    naive = datetime(2026, 3, 2)  # noqa: DTZ001 -- what is tested
+    naive = datetime(2026, 3, 2)
     with pytest.raises(StoreError, match="has no time zone"):
         settle(ledger, proposal("net of tax", occurred_at=naive))
     with pytest.raises(StoreError, match="has no time zone"):

@@ -122,7 +122,7 @@ def world() -> Iterator[World]:
 
 @pytest.fixture
 def chroma(tmp_path) -> Iterator[World]:
-    made = World(ChromaIndex.open(tmp_path, dimension=32), dimension=32)
+    made = World(ChromaIndex.open(tmp_path, dimension=32, store_id="st"), dimension=32)
     yield made
     made.index.close()
     made.ledger.close()

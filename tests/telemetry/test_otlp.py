@@ -15,10 +15,10 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import (
 )
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from tests.otlp_receivers import Received, attributes, grpc_receiver, http_receiver
 
 from memplugin import MemoryConfig, MemoryContext
 from memplugin.testing import memory_for_tests
+from tests.otlp_receivers import Received, attributes, grpc_receiver, http_receiver
 
 TRANSPORTS: dict[str, tuple[Callable[[], AbstractContextManager[Received]], Callable[..., Any]]] = {
     "grpc": (grpc_receiver, lambda url: GrpcExporter(endpoint=url, insecure=True)),

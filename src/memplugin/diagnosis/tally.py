@@ -24,5 +24,10 @@ class Tally(Noun):
 def tally(verdicts: Iterable[Verdict]) -> list[Tally]:
     """Counts verdicts, each task once: by stage, and the most frequent cause first."""
     counts = Counter((v.stage, v.cause) for v in verdicts)
-    counted = [Tally(stage, cause, tasks) for (stage, cause), tasks in counts.items()]
+    counted = [
+        Tally(stage, cause, tasks)
+        for stage in STAGES
+        for (of, cause), tasks in counts.items()
+        if of == stage
+    ]
     return sorted(counted, key=lambda t: (STAGES.index(t.stage), -t.tasks, t.cause))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from memplugin.errors import StoreError, StoreVersionError
 from memplugin.memory.location import Location
+from memplugin.memory.opening import store_id
 from memplugin.memory.recorded import RecordedEmbedder, recorded_embedder
 from memplugin.ports import Ledger, VectorIndex
 from memplugin.records import Json, Noun
@@ -132,7 +133,9 @@ def _of_index(
     if isinstance(location.index, Path) and not location.index.is_dir():
         return [f"The index folder {location.index} is gone: run `memplugin reindex`."], []
     try:
-        index = ChromaIndex.open(location.index, dimension=recorded.dimension)
+        index = ChromaIndex.open(
+            location.index, dimension=recorded.dimension, store_id=store_id(ledger)
+        )
     except StoreError as error:
         return [str(error)], []
     try:

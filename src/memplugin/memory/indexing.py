@@ -28,6 +28,8 @@ def index_records(
     """Puts records of one workspace into the index, then says so in the ledger.
 
     Args:
+        store: Where they belong.
+        records: Active, of one workspace.
         vectors: By text, for every content and surrounding text.
     """
     if not records:

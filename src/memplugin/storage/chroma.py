@@ -68,7 +68,7 @@ class ChromaIndex:
         self._write = min(WRITE, client.get_max_batch_size())
 
     @classmethod
-    def open(cls, path_or_url: Path | str, *, dimension: int, store_id: str = "") -> Self:
+    def open(cls, path_or_url: Path | str, *, dimension: int, store_id: str) -> Self:
         """Opens a folder (made when it is not there) or a server (``http://host:port``).
 
         Credentials of a server are read by chromadb itself, from ``CHROMA_CLIENT_AUTH_*``.
@@ -271,11 +271,6 @@ def _http_sessions(client: ClientAPI) -> list[Any]:
     clients = (client, getattr(client, "_admin_client", None))
     sessions = [getattr(getattr(c, "_server", None), "_session", None) for c in clients]
     return [session for session in sessions if session is not None]
-
-
-def _name(workspace_id: str) -> str:
-    # Chroma allows few characters in a name, and a user's text must not show in it.
-    return PREFIX + digest(workspace_id)
 
 
 def _worn(own: Collection) -> bool:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any, cast
-from xml.sax.saxutils import escape as escape_text
 
 FORGOTTEN = "[forgotten]"
 """Stands where a forgotten text stood."""
@@ -24,14 +23,17 @@ class Redactor:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = tuple(dict.fromkeys(text for text in texts if text.strip()))
-        spelled = {(spelling, text) for text in self.texts for spelling in _spellings(text)}
         # The longest first, or a part of it would be replaced and the rest stay.
-        longest = sorted(spelled, key=lambda pair: (-len(pair[0]), pair[0]))
-        self._pattern = re.compile("|".join(_pattern(*pair) for pair in longest) or r"(?!)")
+        longest = sorted(self.texts, key=len, reverse=True)
+        self._long = [s for text in longest if len(text) > _SHORT for s in _spellings(text)]
+        short = [_whole(s) for text in longest if len(text) <= _SHORT for s in _spellings(text)]
+        self._short = re.compile("|".join(short)) if short else None
 
     def text(self, text: str) -> str:
         """Returns the text without them."""
-        return self._pattern.sub(FORGOTTEN, text)
+        for spelling in self._long:
+            text = text.replace(spelling, FORGOTTEN)
+        return self._short.sub(FORGOTTEN, text) if self._short else text
 
     def json(self, value: Any) -> Any:
         """Returns a JSON value without them; keys keep their order."""
@@ -53,25 +55,24 @@ def anchor(text: str) -> str:
     return max(_PLAIN_RUN.findall(text), key=len, default="")
 
 
-def _spellings(text: str) -> set[str]:
+def _spellings(text: str) -> list[str]:
     plain = {
         text,
         escape(text),
-        escape_text(text),
+        escape(text, quote=False),
         escape(text, quote=False).replace('"', "&quot;"),
     }
-    once = {_quoted(form, ascii_) for form in plain for ascii_ in (False, True)}
-    return plain | once | {_quoted(form, ascii_) for form in once for ascii_ in (False, True)}
+    once = {_quoted(form, ascii_only) for form in plain for ascii_only in (False, True)}
+    twice = {_quoted(form, ascii_only) for form in once for ascii_only in (False, True)}
+    return sorted(plain | once | twice, key=lambda spelling: (-len(spelling), spelling))
 
 
-def _quoted(text: str, ascii_: bool) -> str:  # noqa: FBT001 -- both are tried in a loop
-    return json.dumps(text, ensure_ascii=ascii_)[1:-1]
+def _quoted(text: str, ascii_only: bool) -> str:  # noqa: FBT001 -- both are tried in a loop
+    return json.dumps(text, ensure_ascii=ascii_only)[1:-1]
 
 
-def _pattern(spelling: str, text: str) -> str:
+def _whole(spelling: str) -> str:
     pattern = re.escape(spelling)
-    if len(text) > _SHORT:
-        return pattern
     if _ASCII_WORD.match(spelling[0]):
         # A quoted line break ends in a letter, and is no part of a word.
         pattern = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf]))" + pattern

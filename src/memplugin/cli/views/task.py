@@ -30,24 +30,31 @@ def task_view(record: TaskRecord) -> Iterator[RenderableType]:
         ("outcome", word(_OUTCOMES[record.success])),
     )
     yield heading(f"Writes: {len(record.writes)}")
-    yield from _writes(record.writes)
+    yield from _writes(record)
     yield heading(f"Retrievals: {len(record.retrievals)}")
     yield from _retrieval(record)
     yield heading("Decision")
     yield from _use(record.use)
 
 
-def _writes(writes: tuple[WriteEntry, ...]) -> Iterator[RenderableType]:
-    for w in writes:
-        about = [
-            Text.assemble(word(w.gate), " an older one" if w.gate == "superseded" else ""),
-            text(w.kind),
-            when(w.written_at),
-            line(f"session {w.session}"),
-            *([_now(w)] if w.status else []),
-            *([line(w.reason)] if w.reason else []),
-        ]
-        yield from item(w.record_id or w.proposal_id, about, line(w.content))
+def _writes(record: TaskRecord) -> Iterator[RenderableType]:
+    shown = {c.record_id for r in record.retrievals for c in r.candidates if c.injected}
+    near = [w for w in record.writes if w.task_id == record.task_id or w.record_id in shown]
+    for w in near:
+        yield from item(w.record_id or w.proposal_id, _about(w), line(w.content))
+    if others := len(record.writes) - len(near):
+        yield remark(f"{others} more made candidates that were not shown: --json has them")
+
+
+def _about(w: WriteEntry) -> list[Text]:
+    return [
+        Text.assemble(word(w.gate), " an older one" if w.gate == "superseded" else ""),
+        text(w.kind),
+        when(w.written_at),
+        line(f"session {w.session}"),
+        *([_now(w)] if w.status else []),
+        *([line(w.reason)] if w.reason else []),
+    ]
 
 
 def _now(entry: WriteEntry) -> Text:
