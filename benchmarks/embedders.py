@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from langchain_core.embeddings import Embeddings
 
 from memplugin.ports import Embedder, Vectors
 from memplugin.storage.embedder import make_embedder
@@ -26,9 +27,9 @@ def fastest(cache: Path) -> Embedder:
 class Remembering:
     """An embedder that computes each text once, so that a recall can be timed without it."""
 
-    def __init__(self, inner: Embedder) -> None:
+    def __init__(self, inner: Embedder, vectors: Mapping[str, Vectors] | None = None) -> None:
         self._inner = inner
-        self._vectors: dict[str, Vectors] = {}
+        self._vectors = dict(vectors or {})
         self.name = inner.name
         self.dimension = inner.dimension
         self.fingerprint = inner.fingerprint
@@ -74,3 +75,18 @@ class MadeUp:
     def truncates(self, texts: Sequence[str]) -> list[bool]:
         """Never."""
         return [False] * len(texts)
+
+
+class AsLangChain(Embeddings):
+    """An embedder as other libraries take it."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """A vector for each text."""
+        return self._inner.embed(texts).tolist()
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of one text."""
+        return self.embed_documents([text])[0]

@@ -10,6 +10,7 @@ from typing import Any
 
 from langgraph.store.memory import InMemoryStore
 
+from benchmarks.embedders import AsLangChain
 from memplugin.ports import Embedder
 
 Search = Callable[[str, str], object]
@@ -92,16 +93,13 @@ def _mem0(
     memory: Any = Mem0.from_config(
         {
             "vector_store": {"provider": "chroma", "config": {"path": str(folder / "mem0")}},
-            "embedder": {
-                "provider": "langchain",
-                "config": {"model": _AsLangChain(filling)},
-            },
+            "embedder": {"provider": "langchain", "config": {"model": AsLangChain(filling)}},
         }
     )
     for workspace, texts in records.items():
         for text in texts:
             memory.add(text, user_id=workspace, infer=False)
-    memory.embedding_model.langchain_model = _AsLangChain(embedder)
+    memory.embedding_model.langchain_model = AsLangChain(embedder)
     return lambda workspace, question: memory.search(
-        question, filters={"user_id": workspace}, limit=limit
+        question, filters={"user_id": workspace}, top_k=limit, threshold=0.0
     )

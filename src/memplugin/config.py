@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from memplugin.errors import ConfigError, ContextError
 from memplugin.records import STANDING_KINDS, Scope
@@ -18,6 +18,7 @@ MAX_SCOPE_KEYS = 10
 """A request's scope selects records by every subset of it (2^n), so n is bounded."""
 
 KeepTurns = Literal["full", "hash", "off"]
+OnOverride = Literal["flag", "ask_again", "enforce"]
 ContentMode = Literal["none", "hash", "truncate", "full"]
 
 
@@ -135,6 +136,11 @@ class MemoryConfig:
             (``{"method": "function_calling"}``); empty leaves the choice to it.
         max_reasoning_chars: ``maxLength`` of the reasoning fields; None for none.
         cite_by_enum: Whether the schema offers only the shown ids as citations.
+        on_override: What is done about an answer that names another value than an
+            applicable claim that is pinned or confident. ``flag`` flags it. ``ask_again``
+            shows the claim and asks once more; an answer that still differs is flagged.
+            ``enforce`` puts the claimed value into the answer, and flags that too.
+        override_confidence: Confidence from which a claim need not be pinned for that.
 
     Trace:
         content_on_spans: ``none``, ``hash`` (keyed), ``truncate`` or ``full``.
@@ -165,13 +171,16 @@ class MemoryConfig:
     structured_output: Mapping[str, Any] = field(default_factory=dict[str, Any])
     max_reasoning_chars: int | None = None
     cite_by_enum: bool = False
+    on_override: OnOverride = "flag"
+    override_confidence: float = 0.8
 
     content_on_spans: ContentMode = "hash"
     truncate_chars: int = 80
     hash_key: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("min_confidence", "near_duplicate", "floor", "lexical_floor"):
+        bounded = ("min_confidence", "near_duplicate", "floor", "lexical_floor")
+        for name in (*bounded, "override_confidence"):
             value = getattr(self, name)
             if not -1.0 <= value <= 1.0:
                 raise ConfigError(f"{name} is {value}: give a number between 0 and 1.")
@@ -180,6 +189,10 @@ class MemoryConfig:
                 raise ConfigError(f"{name} is {getattr(self, name)}: give at least 1.")
         if self.decide_retries < 0 or self.k_standing < 0:
             raise ConfigError("decide_retries and k_standing can't be negative.")
+        if self.on_override not in (offered := get_args(OnOverride)):
+            raise ConfigError(
+                f"on_override is {self.on_override!r}: use one of {', '.join(offered)}."
+            )
 
     @classmethod
     def from_env(cls, **fields: Any) -> Self:

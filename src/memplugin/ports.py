@@ -282,6 +282,10 @@ class Ledger(Protocol):
         """Records the index must take (active, not indexed) or drop (forgotten, indexed)."""
         ...
 
+    def backlog(self) -> int:
+        """How many records are in the outbox, of all workspaces; asked often."""
+        ...
+
     def indexed(
         self,
         workspace_id: str,
@@ -330,6 +334,13 @@ class Ledger(Protocol):
         """Ids of the selected records in the order in which they should be shown.
 
         Most specific scope first, then pinned, then by confidence, then the newest.
+        """
+        ...
+
+    def claims(self, selection: Selection, fields: Sequence[str]) -> list[MemoryRecord]:
+        """The selected records that claim any of these fields, those that count most first.
+
+        The order is that of ``claims.precedence``.
         """
         ...
 

@@ -247,7 +247,7 @@ class Explanation(Noun):
         rank: Exact rank among all applicable records, also beyond the depth searched;
             None when it was not in the race.
         excluded_by: ``kinds``, ``scope``, ``workspace``, ``status``, ``not_written_yet``
-            or None.
+            or None; ``unknown`` when there are only spans to read and they do not tell.
         of: How many records were ranked.
     """
 
@@ -311,6 +311,33 @@ class Support(Noun):
 
 
 @dataclass(frozen=True, slots=True)
+class Override(Noun):
+    """A field for which an answer names another value than the claim that counts there.
+
+    Attributes:
+        field: Of the answer.
+        answer: What the model said.
+        claimed: What the record claims; None too when it was forgotten since.
+        scope: The record's, by which it applies to the request.
+        rank: The record's in the retrieval that fed the decision; None when no source
+            brought it.
+        shown: Whether that retrieval showed it. Where not, the model was not told.
+        enforced: Whether the claimed value stands in the decision's answer instead.
+    """
+
+    field: str
+    answer: Any
+    claimed: Any
+    record_id: str
+    pinned: bool
+    confidence: float
+    scope: Scope
+    rank: int | None = None
+    shown: bool = False
+    enforced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Reply(Noun):
     """One call of the model for a decision.
 
@@ -318,11 +345,14 @@ class Reply(Noun):
         status: What the reply was good for.
         raw: The message as received, in langchain-core's JSON form; None without one.
         detail: What was wrong with it.
+        asked: Messages sent after ``Decision.sent`` for this call, in the same form: the
+            call that asks again after an override has some.
     """
 
     status: DecisionStatus
     raw: Json | None = None
     detail: str | None = None
+    asked: tuple[Json, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,9 +365,13 @@ class Decision(Noun, Generic[AnswerT]):
         order_preserved: Whether the raw reply's keys stood in the schema's order; None
             when it can't be known.
         sent: The messages as sent, in langchain-core's JSON form.
-        raw: The last reply as received, in langchain-core's JSON form.
+        raw: The reply that counts as received, in langchain-core's JSON form: the last
+            that decided, else the last.
         replies: Every call made, retries included.
         usage: Token counts as the model reported them, of all calls together.
+        overrides: Where the answer goes against an applicable claim, whatever was then
+            done about it.
+        options: Arguments of the model's ``with_structured_output`` beside the schema.
     """
 
     id: str
@@ -365,6 +399,8 @@ class Decision(Noun, Generic[AnswerT]):
     created_at: datetime
     detail: str | None = None
     span: SpanRef | None = None
+    overrides: tuple[Override, ...] = ()
+    options: Json = field(default_factory=dict[str, Any])
 
 
 # ---------------------------------------------------------------- outcome, verdict

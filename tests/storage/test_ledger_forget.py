@@ -17,6 +17,7 @@ from ledger_making import (
     found,
     gate,
     proposal,
+    refuse,
     retrieval,
     settle,
     turn,
@@ -243,3 +244,27 @@ def test_rows_of_other_workspaces_are_left_alone(ledger: SqlLedger) -> None:
     with connection_of(ledger) as connection:
         stones = connection.execute(text("SELECT workspace_id, reason FROM tombstones")).all()
     assert [tuple(s) for s in stones] == [(WORKSPACE, "asked")]
+
+
+def test_pruning_erases_the_words_that_the_full_text_index_still_holds(tmp_path: Path) -> None:
+    ledger = SqlLedger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    for n in range(40):
+        write(ledger, f"note {n}")
+    record = write(ledger, "born in zanzibar")
+    for n in range(40, 80):
+        write(ledger, f"note {n}")
+    ledger.forget(WORKSPACE, record.id, "asked", LATER)
+    ledger.prune(NOW)
+    for path in sorted(tmp_path.iterdir()):
+        assert b"zanzibar" not in path.read_bytes(), path.name
+    assert len(found(ledger, "note")) == 20
+    ledger.close()
+
+
+def test_a_refused_proposal_that_contains_the_text_loses_it(ledger: SqlLedger) -> None:
+    record = write(ledger, "my number is 555-0199")
+    longer = proposal("she said my number is 555-0199 today")
+    ledger.settle(batch(longer), refuse)
+    ledger.forget(WORKSPACE, record.id, "asked", LATER)
+    [stored] = ledger.find_proposals(WORKSPACE, ["today"], 5)
+    assert stored.content == "she said [forgotten] today"

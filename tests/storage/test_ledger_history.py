@@ -24,6 +24,7 @@ from ledger_making import (
 
 from memplugin.config import MemoryContext
 from memplugin.records import Outcome, SpanRef
+from memplugin.storage import migrations
 from memplugin.storage.ledger import SqlLedger
 
 DAY = timedelta(days=1)
@@ -209,4 +210,4 @@ def test_statistics_count_rows_and_name_the_schema(ledger: SqlLedger) -> None:
     counted = ledger.statistics()
     assert counted["rows"]["memory_records"] == 2
     assert counted["records"] == {"active": 2}
-    assert (counted["workspaces"], counted["outbox"], counted["schema"]) == (2, 2, "0001")
+    assert (counted["workspaces"], counted["outbox"], counted["schema"]) == (2, 2, migrations.HEAD)

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger_making import LATER, NOW, WORKSPACE, connection_of, found, selection, write
-from sqlalchemy import text
+from sqlalchemy import event
 
 from memplugin.errors import RecordNotFound, StoreError
 from memplugin.ports import WorkspaceState
 from memplugin.storage.ledger import SqlLedger
-from memplugin.storage.tables import IN_OUTBOX
 
 
 def test_an_evicted_record_is_not_found_until_it_is_revived(ledger: SqlLedger) -> None:
@@ -66,7 +67,7 @@ def test_the_outbox_holds_what_the_index_must_take_or_drop(ledger: SqlLedger) ->
     assert [r.id for r in ledger.outbox(9)] == [new.id, gone.id]
     assert [r.id for r in ledger.outbox(1)] == [new.id]
     assert ledger.state(WORKSPACE) == WorkspaceState(seq=8, active=1, pending=1)
-    assert ledger.statistics()["outbox"] == 2
+    assert ledger.statistics()["outbox"] == ledger.backlog() == 2
     ledger.unindexed(WORKSPACE, [gone.id])
     ledger.indexed(WORKSPACE, [new.id], LATER)
     assert ledger.outbox(9) == []
@@ -117,17 +118,37 @@ def test_unindexing_all_puts_every_active_record_back(ledger: SqlLedger) -> None
     assert revived.indexed_at is None
 
 
-def test_looking_into_the_outbox_uses_its_index(tmp_path: Path) -> None:
-    ledger = SqlLedger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+def plan_of(ledger: SqlLedger, act: Callable[[], object]) -> list[str]:
+    """How SQLite goes about the last statement of something."""
+    engine = ledger._database.engine
+    asked: list[tuple[str, Any]] = []
+
+    def note(_c: Any, _u: Any, statement: str, parameters: Any, *_: Any) -> None:
+        asked.append((statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", note)
+    act()
+    event.remove(engine, "before_cursor_execute", note)
+    statement, parameters = asked[-1]
     with connection_of(ledger) as connection:
-        plan = connection.execute(
-            text(
-                f"EXPLAIN QUERY PLAN SELECT id FROM memory_records WHERE {IN_OUTBOX}"
-                " ORDER BY workspace_id, number LIMIT 5"
-            )
-        ).all()
-    assert [row.detail for row in plan] == [
+        rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+    return [row.detail for row in rows]
+
+
+def test_the_outbox_is_read_through_its_index(tmp_path: Path) -> None:
+    ledger = SqlLedger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    assert plan_of(ledger, lambda: ledger.outbox(5)) == [
         "SCAN memory_records USING INDEX ix_memory_records_outbox"
+    ]
+    assert plan_of(ledger, ledger.backlog) == [
+        "SCAN memory_records USING COVERING INDEX ix_memory_records_outbox"
+    ]
+    state = plan_of(ledger, lambda: ledger.state(WORKSPACE))
+    assert [step for step in state if "memory_records" in step] == [
+        "SEARCH memory_records USING COVERING INDEX "
+        "ix_memory_records_workspace_id_status_kind_scope (workspace_id=? AND status=?)",
+        "SEARCH memory_records USING COVERING INDEX "
+        "ix_memory_records_outbox (workspace_id=? AND status=? AND indexed_at=?)",
     ]
     ledger.close()
 

@@ -7,16 +7,15 @@ part, so a count of verdicts is a count of demonstrated failures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from memplugin.diagnosis.census import Census
-from memplugin.diagnosis.next_steps import NEXT_STEPS
-from memplugin.diagnosis.task_record import CandidateEntry, TaskRecord, WriteEntry
+from memplugin.diagnosis.next_steps import verdict_of
+from memplugin.diagnosis.stages import follow
+from memplugin.diagnosis.task_record import TaskRecord, WriteEntry
 from memplugin.diagnosis.wording import carries
-from memplugin.records import Claim, Explanation, Need, Stage, Verdict
-from memplugin.text import normalised
+from memplugin.records import Need, Stage, Verdict
 
 
 def attribute(record: TaskRecord, need: Need, census: Census | None = None) -> Verdict:
@@ -36,15 +35,21 @@ def attribute(record: TaskRecord, need: Need, census: Census | None = None) -> V
 
 def _attributed(record: TaskRecord, need: Need, census: Census | None) -> Verdict:
     if record.success and not need.corrected:
-        return _verdict("none", "passed", "the task's last attempt was reported as passed")
+        return verdict_of("none", "passed", "the task's last attempt was reported as passed")
     if not (need.record_ids or need.text or need.claim):
-        return _verdict("undetermined", "no_need", "what should have been used is not known")
+        return verdict_of("undetermined", "no_need", "what should have been used is not known")
+    if not (need.record_ids or census is None or census.texts_known):
+        return verdict_of(
+            "undetermined",
+            "not_traced",
+            "texts are hashed or left out on these spans, so what it says can't be looked up",
+        )
     asked_at = record.retrieval.at if record.retrieval else record.use.at
     known = _as_of(asked_at, census or Census(turns_kept=False))
     needed = _needed(record, need, known, asked_at)
     if not needed:
         return _unwritten(known, need, census)
-    return min((_follow(record, need, known, entry) for entry in needed), key=_stage_order)
+    return min((follow(record, need, known, entry) for entry in needed), key=_stage_order)
 
 
 _ORDER: tuple[Stage, ...] = ("write", "retrieval", "use", "undetermined", "none")
@@ -52,23 +57,6 @@ _ORDER: tuple[Stage, ...] = ("write", "retrieval", "use", "undetermined", "none"
 
 def _stage_order(verdict: Verdict) -> int:
     return _ORDER.index(verdict.stage)
-
-
-def _verdict(
-    stage: Stage,
-    cause: str,
-    *evidence: str,
-    record_id: str | None = None,
-    rank: int | None = None,
-) -> Verdict:
-    return Verdict(
-        stage=stage,
-        cause=cause,
-        record_id=record_id,
-        rank=rank,
-        evidence=evidence,
-        next_step=NEXT_STEPS[(stage, cause)],
-    )
 
 
 def _as_of(asked_at: datetime | None, census: Census) -> Census:
@@ -111,7 +99,13 @@ def _says(entry: WriteEntry, need: Need) -> bool:
 def _unwritten(census: Census, need: Need, whole: Census | None) -> Verdict:
     later = [w for w in (whole.writes if whole else ()) if w not in census.writes]
     if need.record_ids and not later:
-        return _verdict(
+        if census.traced:
+            return verdict_of(
+                "undetermined",
+                "not_traced",
+                f"none of the spans read says what became of {', '.join(need.record_ids)}",
+            )
+        return verdict_of(
             "undetermined", "unknown_record", f"no record {', '.join(need.record_ids)} is known"
         )
     return replace(
@@ -129,7 +123,7 @@ def _unwritten(census: Census, need: Need, whole: Census | None) -> Verdict:
 def _never_stored(census: Census) -> Verdict:
     if census.rejected:
         proposal = census.rejected[0]
-        return _verdict(
+        return verdict_of(
             "write",
             "failed" if proposal.ruling == "failed" else "rejected",
             f"proposal {proposal.id} in session {proposal.session_id} was {proposal.ruling}: "
@@ -137,7 +131,7 @@ def _never_stored(census: Census) -> Verdict:
         )
     if census.distorted:
         entry = census.distorted[0]
-        return _verdict(
+        return verdict_of(
             "write",
             "distorted",
             f"turn {census.turns[0].id} says it",
@@ -146,183 +140,25 @@ def _never_stored(census: Census) -> Verdict:
         )
     if census.turns:
         turn = census.turns[0]
-        return _verdict(
+        return verdict_of(
             "write",
             "never_proposed",
             "no record carried it when the task asked",
             f"turn {turn.id} of session {turn.session_id} says it, and no proposal came of it",
         )
+    if census.traced:
+        return verdict_of(
+            "undetermined",
+            "not_traced",
+            "no record or proposal on these spans carries it; turns are only in the ledger",
+        )
     if not census.turns_kept:
-        return _verdict(
+        return verdict_of(
             "undetermined",
             "turns_not_kept",
             "no record or proposal carries it",
             "the store keeps no text of turns, so never said can't be told from never proposed",
         )
-    return _verdict("none", "never_said", "no record, no proposal and no turn of a user carries it")
-
-
-# ---------------------------------------------------------------- the way of one record
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """One needed record on its way through one task."""
-
-    record: TaskRecord
-    need: Need
-    entry: WriteEntry
-    candidate: CandidateEntry | None
-    explanation: Explanation | None
-    asked_at: datetime | None
-
-    def verdict(self, stage: Stage, cause: str, *evidence: str, rank: int | None = None) -> Verdict:
-        at = rank if rank is not None else (self.candidate.rank if self.candidate else None)
-        return _verdict(stage, cause, *evidence, record_id=self.entry.record_id, rank=at)
-
-
-_Check = Callable[[_Case], Verdict | None]
-
-
-def _follow(record: TaskRecord, need: Need, census: Census, entry: WriteEntry) -> Verdict:
-    retrieval = record.retrieval
-    candidates = retrieval.candidates if retrieval else ()
-    case = _Case(
-        record=record,
-        need=need,
-        entry=entry,
-        candidate=next((c for c in candidates if c.record_id == entry.record_id), None),
-        explanation=next((e for e in census.explanations if e.record_id == entry.record_id), None),
-        asked_at=retrieval.at if retrieval else record.use.at,
+    return verdict_of(
+        "none", "never_said", "no record, no proposal and no turn of a user carries it"
     )
-    for check in _CHECKS:
-        if found := check(case):
-            return found
-    raise AssertionError("the last check answers every case")
-
-
-def _distorted(case: _Case) -> Verdict | None:
-    content, text = case.entry.content, case.need.text
-    if not (text and content and case.need.record_ids) or carries(text, content):
-        return None
-    return case.verdict("write", "distorted", f"the record says {content!r}, not {text!r}")
-
-
-def _retired(case: _Case) -> Verdict | None:
-    at = case.entry.retired_at
-    if at is None or (case.asked_at and at > case.asked_at):
-        return None
-    return case.verdict("write", "retired", f"it was {case.entry.status} at {at.isoformat()}")
-
-
-def _not_queried(case: _Case) -> Verdict | None:
-    if case.record.retrieval is not None:
-        return None
-    return case.verdict("retrieval", "not_queried", "the task has no recall")
-
-
-def _not_a_candidate(case: _Case) -> Verdict | None:
-    if case.candidate is not None:
-        return None
-    excluded = case.explanation.excluded_by if case.explanation else None
-    if excluded:
-        return case.verdict("retrieval", "filtered_out", f"the request's {excluded} exclude it")
-    indexed_at = case.entry.indexed_at
-    if indexed_at is None or (case.asked_at and indexed_at > case.asked_at):
-        return case.verdict(
-            "retrieval", "not_indexed", "the vector index did not hold it when the task asked"
-        )
-    rank = case.explanation.rank if case.explanation else None
-    of = f" of {case.explanation.of}" if case.explanation else ""
-    return case.verdict(
-        "retrieval",
-        "beyond_depth",
-        f"it is not among the {len(_candidates(case))} candidates"
-        + (f"; its exact rank is {rank}{of}" if rank else ""),
-        rank=rank,
-    )
-
-
-def _candidates(case: _Case) -> Sequence[CandidateEntry]:
-    return case.record.retrieval.candidates if case.record.retrieval else ()
-
-
-def _not_shown(case: _Case) -> Verdict | None:
-    candidate, retrieval = case.candidate, case.record.retrieval
-    if candidate is None or retrieval is None or candidate.injected:
-        return None
-    place = f"it ranked {candidate.rank} of {len(retrieval.candidates)} with k={retrieval.k}"
-    if candidate.cut == "inapplicable_scope":
-        return case.verdict("retrieval", "filtered_out", place, "its scope does not apply here")
-    if candidate.cut in ("budget", "floor"):
-        return case.verdict("retrieval", "cut", place, f"it was cut for {candidate.cut}")
-    return case.verdict("retrieval", "below_cutoff", place)
-
-
-def _rightly_ignored(case: _Case) -> Verdict | None:
-    if case.need.should_use:
-        return None
-    return case.verdict("none", "rightly_ignored", "it was shown and was not to be used here")
-
-
-def _undecided(case: _Case) -> Verdict | None:
-    use = case.record.use
-    if use.decision_id is None:
-        return case.verdict(
-            "undetermined", "no_decision_recorded", "it was shown; no decision was recorded"
-        )
-    if use.status == "decided":
-        return None
-    return case.verdict("use", "no_answer", f"it was shown; the decision ended {use.status}")
-
-
-def _overridden(case: _Case) -> Verdict | None:
-    claim, answer = case.need.claim or case.entry.claim, case.record.use.answer
-    if not claim or not answer:
-        return None
-    other = _contradicted(claim, answer)
-    if other is None:
-        return None
-    return case.verdict(
-        "use",
-        "overridden",
-        f"it was shown and claims {other}={claim[other]!r}; the answer says {answer[other]!r}",
-    )
-
-
-def _contradicted(claim: Claim, answer: dict[str, object]) -> str | None:
-    for name, value in claim.items():
-        if name in answer and normalised(str(answer[name])) != normalised(str(value)):
-            return name
-    return None
-
-
-def _misapplied(case: _Case) -> Verdict | None:
-    use = case.record.use
-    if case.entry.record_id in use.cited_record_ids:
-        return case.verdict(
-            "use", "misapplied", "it was shown and cited, and the answer is still wrong"
-        )
-    if use.counterfactual_flip:
-        return case.verdict(
-            "use", "misapplied", "leaving it out changes the answer, which is still wrong"
-        )
-    return None
-
-
-def _ignored(case: _Case) -> Verdict | None:
-    return case.verdict("use", "ignored", "it was shown, and nothing in the decision refers to it")
-
-
-_CHECKS: tuple[_Check, ...] = (
-    _distorted,
-    _retired,
-    _not_queried,
-    _not_a_candidate,
-    _not_shown,
-    _rightly_ignored,
-    _undecided,
-    _overridden,
-    _misapplied,
-    _ignored,
-)

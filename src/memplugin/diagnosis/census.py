@@ -28,6 +28,9 @@ class Census(Noun):
         distorted: Records taken from those turns that do not carry it.
         turns_kept: False when there is no text of turns to look through.
         explanations: For each record found, where it stood for the task's retrieval.
+        traced: Whether it was taken from spans, which carry no turns, and no exact ranks
+            beyond the candidates.
+        texts_known: False when what was looked through has texts hashed or left out.
     """
 
     writes: tuple[WriteEntry, ...] = ()
@@ -36,6 +39,8 @@ class Census(Noun):
     distorted: tuple[WriteEntry, ...] = ()
     turns_kept: bool = True
     explanations: tuple[Explanation, ...] = field(default=())
+    traced: bool = False
+    texts_known: bool = True
 
 
 def look_up(ledger: Ledger, workspace_id: str, need: Need) -> Census:

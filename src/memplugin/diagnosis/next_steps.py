@@ -1,10 +1,10 @@
-"""What to do about each verdict."""
+"""Verdicts, each with what to do about it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memplugin.records import Stage
+from memplugin.records import Stage, Verdict
 
 NEXT_STEPS: Mapping[tuple[Stage, str], str] = {
     ("write", "never_proposed"): (
@@ -51,7 +51,32 @@ NEXT_STEPS: Mapping[tuple[Stage, str], str] = {
     ),
     ("undetermined", "unknown_record"): "Check the record's id and the workspace.",
     ("undetermined", "turns_not_kept"): "Set keep_turns to full to be able to tell next time.",
+    ("undetermined", "not_traced"): (
+        "Diagnose it on the ledger (leave out --from), or name the record with --need ID."
+    ),
     ("undetermined", "no_decision_recorded"): (
         "Decide through memory.decide or the decide node, so that its use can be seen."
     ),
 }
+
+
+def verdict_of(
+    stage: Stage,
+    cause: str,
+    *evidence: str,
+    record_id: str | None = None,
+    rank: int | None = None,
+) -> Verdict:
+    """A verdict with its next step.
+
+    Raises:
+        KeyError: there is no such cause.
+    """
+    return Verdict(
+        stage=stage,
+        cause=cause,
+        record_id=record_id,
+        rank=rank,
+        evidence=evidence,
+        next_step=NEXT_STEPS[(stage, cause)],
+    )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from memplugin.claims import contradicted_ids
 from memplugin.ports import Ledger, StoredProposal, TaskRows
 from memplugin.records import Claim, Decision, Json, MemoryRecord, Noun, Retrieval, Scope, Support
 
@@ -81,6 +82,8 @@ class UseEntry(Noun):
     Attributes:
         counterfactual_flip: Whether leaving a record out changed the answer; None when
             that was not tried.
+        contradicted_record_ids: Records that were shown and claim another value than the
+            answer.
     """
 
     cited_record_ids: tuple[str, ...] = ()
@@ -93,6 +96,7 @@ class UseEntry(Noun):
     chosen_support: Support | None = None
     order_preserved: bool | None = None
     at: datetime | None = None
+    contradicted_record_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +137,14 @@ class TaskRecord(Noun):
         records = ledger.records(workspace_id, named)
         decision = rows.decisions[-1] if rows.decisions else None
         retrievals = tuple(retrieval_entry(r) for r in rows.retrievals)
+        retrieval = feeding(retrievals, decision.retrieval_id if decision else None)
         return cls(
             task_id=task_id,
             workspace_id=workspace_id,
             arm=_arm(rows),
             writes=tuple(_writes(proposals.values(), records)),
-            retrieval=_feeding(retrievals, decision),
-            use=_use(decision),
+            retrieval=retrieval,
+            use=_use(decision, rows.retrievals),
             success=rows.outcomes[-1].succeeded if rows.outcomes else None,
             retrievals=retrievals,
             sessions=_sessions(rows),
@@ -219,19 +224,18 @@ def retrieval_entry(retrieval: Retrieval) -> RetrievalEntry:
     )
 
 
-def _feeding(
-    retrievals: Sequence[RetrievalEntry], decision: Decision[Any] | None
+def feeding(
+    retrievals: Sequence[RetrievalEntry], retrieval_id: str | None
 ) -> RetrievalEntry | None:
-    if decision is not None:
-        for entry in retrievals:
-            if entry.id == decision.retrieval_id:
-                return entry
-    return retrievals[-1] if retrievals else None
+    """The retrieval that fed the decision, else the last."""
+    fed = (entry for entry in retrievals if entry.id == retrieval_id)
+    return next(fed, retrievals[-1] if retrievals else None)
 
 
-def _use(decision: Decision[Any] | None) -> UseEntry:
+def _use(decision: Decision[Any] | None, retrievals: Sequence[Retrieval]) -> UseEntry:
     if decision is None:
         return UseEntry()
+    fed = next((r for r in retrievals if r.id == decision.retrieval_id), None)
     return UseEntry(
         cited_record_ids=decision.cited_record_ids,
         decision_id=decision.id,
@@ -242,4 +246,7 @@ def _use(decision: Decision[Any] | None) -> UseEntry:
         chosen_support=decision.chosen_support,
         order_preserved=decision.order_preserved,
         at=decision.created_at,
+        contradicted_record_ids=contradicted_ids(
+            fed.candidates if fed else (), decision.answer or {}
+        ),
     )

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError
 from memplugin.memory import recalling
+from memplugin.memory.overriding import hold_against_memory
 from memplugin.memory.steps import ModelCall, Steps
 from memplugin.memory.store import Store
 from memplugin.records import Decision, Retrieval
@@ -41,7 +42,7 @@ def decide(
     model: BaseChatModel,
     given: Retrieval | str | None,
 ) -> Steps[Decision[AnswerT]]:
-    """Asks the model, at most ``decide_retries`` times more, and stores the decision."""
+    """Asks the model, again where that may help, and stores the decision."""
     hop = store.tracing.start(names.USE, context)
     try:
         store.begin(context, hop)
@@ -56,26 +57,37 @@ def decide(
             schema=schema,
             sent=decision_messages(clean(question), retrieval.text, schema),
             retrieval=retrieval,
+            options=store.config.structured_output,
         )
-        replies: list[Settled] = []
-        while next_step(replies, store.config.decide_retries) == "again":
-            reply = yield ModelCall(model, schema, asked.sent, store.config.structured_output, hop)
-            replies.append(settle_reply(reply, schema))
+        replies = yield from _replies(store, asked, model, hop)
+        held = yield from hold_against_memory(store, asked, replies, model, hop)
         decision = conclude(
-            asked,
-            replies,
+            held.asked,
+            held.replies,
+            overrides=held.overrides,
             stale=_stale(store, retrieval),
             now=store.clock.now(),
             span=hop.ref,
         )
         store.ledger.save_decision(decision, context.arm, context.attempt)
-        hop.set(decided(decision))
+        store.metrics.decided(decision)
+        hop.set(lambda: decided(decision, retrieval.candidates, store.tracing.content))
         return cast(Decision[AnswerT], decision)
     except BaseException as error:
         hop.failed(error)
         raise
     finally:
         hop.end()
+
+
+def _replies(
+    store: Store, asked: Asked, model: BaseChatModel, hop: Hop
+) -> Steps[tuple[Settled, ...]]:
+    replies: list[Settled] = []
+    while next_step(replies, store.config.decide_retries) == "again":
+        reply = yield ModelCall(model, asked.schema, asked.sent, asked.options, hop)
+        replies.append(settle_reply(reply, asked.schema))
+    return tuple(replies)
 
 
 def _retrieval(

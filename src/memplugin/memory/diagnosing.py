@@ -41,7 +41,7 @@ def publish(store: Store, record: TaskRecord, verdict: Verdict | None) -> None:
         arm=record.arm,
     )
     with store.tracing.hop(names.TASK, context) as hop:
-        hop.set(finished(record.success, verdict))
+        hop.set(finished(record.success, verdict, at=store.clock.now()))
 
 
 def task_record(store: Store, workspace_id: str, task_id: str) -> TaskRecord:

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
+from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 from pydantic import BaseModel
 
@@ -73,6 +74,7 @@ class Memory:
         onnx: bool = False,
         config: MemoryConfig | None = None,
         tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
         clock: Clock | None = None,
         ids: IdFactory | None = None,
         checks: Sequence[Check] = BUILT_IN_CHECKS,
@@ -89,6 +91,7 @@ class Memory:
             onnx: Run the model through ONNX Runtime (extra ``onnx``).
             config: None reads ``MemoryConfig.from_env()``.
             tracer_provider: None takes the host's global one.
+            meter_provider: None takes the host's global one.
             clock: Where times come from.
             ids: Makes ids of retrievals and decisions.
             checks: The gate, in order. Append a function to add one.
@@ -106,6 +109,7 @@ class Memory:
             onnx=onnx,
             config=config,
             tracer_provider=tracer_provider,
+            meter_provider=meter_provider,
             clock=clock,
             ids=ids,
             checks=checks,
@@ -117,8 +121,7 @@ class Memory:
 
     def close(self) -> None:
         """Gives back files and connections; what waits for the index waits in the ledger."""
-        self._store.index.close()
-        self._store.ledger.close()
+        self._store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -371,7 +374,7 @@ class Memory:
         record = task.record()
         context = task.context(record.sessions[-1] if record.sessions else task_id)
         with self._store.tracing.hop(names.TASK, context) as hop:
-            hop.set(finished(record.success, task.verdict))
+            hop.set(finished(record.success, task.verdict, at=self._store.clock.now()))
 
     def task_record(self, task_id: str, *, workspace_id: str) -> TaskRecord:
         """What a task's hops left behind.

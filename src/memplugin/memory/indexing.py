@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from itertools import groupby
 
 import numpy as np
@@ -24,16 +25,19 @@ def embed(store: Store, texts: Sequence[str]) -> Mapping[str, NDArray[np.float32
 
 def index_records(
     store: Store, records: Sequence[MemoryRecord], vectors: Mapping[str, NDArray[np.float32]]
-) -> None:
+) -> datetime | None:
     """Puts records of one workspace into the index, then says so in the ledger.
 
     Args:
         store: Where they belong.
         records: Active, of one workspace.
         vectors: By text, for every content and surrounding text.
+
+    Returns:
+        When, by the store's clock; None for no records.
     """
     if not records:
-        return
+        return None
     keys = [record.id for record in records]
     rows = [vectors[record.content] for record in records]
     for record in records:
@@ -43,12 +47,14 @@ def index_records(
     workspace_id = records[0].workspace_id
     store.index.upsert(workspace_id, keys, np.asarray(rows, dtype=np.float32))
     too_long = store.embedder.truncates([record.content for record in records])
+    now = store.clock.now()
     store.ledger.indexed(
         workspace_id,
         [record.id for record in records],
-        store.clock.now(),
+        now,
         [record.id for record, cut in zip(records, too_long, strict=True) if cut],
     )
+    return now
 
 
 def texts_of(records: Sequence[MemoryRecord]) -> list[str]:

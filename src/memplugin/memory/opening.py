@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 
+from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from memplugin.config import MemoryConfig
@@ -24,6 +25,7 @@ from memplugin.storage.embedder import EmbedderSpec, make_embedder
 from memplugin.storage.ledger import SqlLedger
 from memplugin.storage.search import VectorSearch
 from memplugin.telemetry.content import ContentPolicy
+from memplugin.telemetry.metrics import Metrics
 from memplugin.telemetry.spans import Tracing
 from memplugin.write.gate import BUILT_IN_CHECKS, Check
 
@@ -52,6 +54,7 @@ class Parts:
     onnx: bool = False
     config: MemoryConfig | None = None
     tracer_provider: TracerProvider | None = None
+    meter_provider: MeterProvider | None = None
     clock: Clock | None = None
     ids: IdFactory | None = None
     checks: Sequence[Check] = BUILT_IN_CHECKS
@@ -100,6 +103,10 @@ def assemble(
     policies: Mapping[str, Policy] = {**BUILT_IN, **{p.name: p for p in parts.policies}}
     if config.policy not in policies:
         raise ConfigError(f"policy is {config.policy!r}: use one of {', '.join(sorted(policies))}.")
+    content = ContentPolicy(
+        config.content_on_spans, _hash_key(ledger, config), config.truncate_chars
+    )
+    version, id_ = metadata.version("memplugin"), store_id(ledger)
     return Store(
         config=config,
         ledger=ledger,
@@ -110,12 +117,16 @@ def assemble(
         embedder=embedder,
         tracing=Tracing(
             parts.tracer_provider,
-            ContentPolicy(
-                config.content_on_spans, _hash_key(ledger, config), config.truncate_chars
-            ),
-            version=metadata.version("memplugin"),
-            store_id=store_id(ledger),
+            content,
+            version=version,
+            store_id=id_,
             server=server,
+        ),
+        metrics=Metrics(
+            parts.meter_provider,
+            version=version,
+            store_id=id_,
+            backlog=ledger.backlog,
         ),
         clock=parts.clock or SystemClock(),
         new_id=parts.ids or random_id,

@@ -10,7 +10,7 @@ from memplugin.config import USER_KEY, MemoryContext
 from memplugin.errors import ConfigError, RecordNotFound
 from memplugin.memory.store import Store, log
 from memplugin.ports import Selection
-from memplugin.records import Explanation, MemoryRecord, Retrieval
+from memplugin.records import Candidate, Explanation, MemoryRecord, Retrieval
 from memplugin.retrieval.cut import Limits, choose
 from memplugin.retrieval.rank import Hit, Policy, Ranked, rank
 from memplugin.retrieval.scope import applicable_keys, applies
@@ -82,38 +82,48 @@ def request(
 def recall(store: Store, asked: Request) -> Retrieval:
     """Runs a retrieval, stores it, and shows it on its span."""
     context = asked.context
-    with store.tracing.hop(names.SEARCH, context) as hop:
+    with (
+        store.metrics.recalling(asked.policy.label),
+        store.tracing.hop(names.SEARCH, context) as hop,
+    ):
         store.begin(context, hop)
         found = gather(store, asked, depth=asked.depth)
-        ranked = rank(found.hits, asked.policy)
-        candidates = choose(ranked, _limits(store, asked))
-        shown = [c for c in candidates if c.injected]
-        retrieval = Retrieval(
-            id=store.new_id("r"),
-            workspace_id=context.workspace_id,
-            task_id=context.task,
-            session_id=context.session_id,
-            query=asked.query,
-            filters={
-                "workspace_id": context.workspace_id,
-                "kind": sorted(asked.kinds) if asked.kinds is not None else None,
-                "scope": context.request_scope,
-            },
-            k=asked.k,
-            policy=asked.policy.label,
-            candidates=tuple(candidates),
-            total=found.total,
-            shown=len(shown),
-            pending_index=store.ledger.state(context.workspace_id).pending,
-            stale_dropped=found.stale,
-            text=render(shown),
-            created_at=store.clock.now(),
-            degraded=found.degraded,
-            span=hop.ref,
-        )
+        candidates = choose(rank(found.hits, asked.policy), _limits(store, asked))
+        retrieval = _retrieval(store, asked, found, candidates, hop)
         store.ledger.save_retrieval(retrieval, context.arm, context.attempt)
         _trace(store, retrieval, hop)
+    store.metrics.recalled(retrieval)
     return retrieval
+
+
+def _retrieval(
+    store: Store, asked: Request, found: Found, candidates: Sequence[Candidate], hop: Hop
+) -> Retrieval:
+    context = asked.context
+    shown = [c for c in candidates if c.injected]
+    return Retrieval(
+        id=store.new_id("r"),
+        workspace_id=context.workspace_id,
+        task_id=context.task,
+        session_id=context.session_id,
+        query=asked.query,
+        filters={
+            "workspace_id": context.workspace_id,
+            "kind": sorted(asked.kinds) if asked.kinds is not None else None,
+            "scope": context.request_scope,
+        },
+        k=asked.k,
+        policy=asked.policy.label,
+        candidates=tuple(candidates),
+        total=found.total,
+        shown=len(shown),
+        pending_index=store.ledger.state(context.workspace_id).pending,
+        stale_dropped=found.stale,
+        text=render(shown),
+        created_at=store.clock.now(),
+        degraded=found.degraded,
+        span=hop.ref,
+    )
 
 
 def _limits(store: Store, asked: Request) -> Limits:
@@ -131,7 +141,7 @@ def _limits(store: Store, asked: Request) -> Limits:
 def _trace(store: Store, retrieval: Retrieval, hop: Hop) -> None:
     if not hop.recording:
         return
-    hop.set(searched(retrieval, store.tracing.content))
+    hop.set(lambda: searched(retrieval, store.tracing.content))
     for event in candidate_events(retrieval):
         hop.event(names.CANDIDATE_EVENT, event)
     for candidate in retrieval.injected:

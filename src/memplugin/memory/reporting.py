@@ -48,7 +48,7 @@ def report(
             created_at=store.clock.now(),
         )
         store.ledger.save_outcome(outcome, hop.ref)
-        hop.set(reported(outcome))
+        hop.set(lambda: reported(outcome, store.tracing.content))
     return outcome
 
 
@@ -60,10 +60,10 @@ def forget(store: Store, context: MemoryContext, record_id: str, reason: str) ->
     """
     with store.tracing.hop(names.DELETE, context) as hop:
         store.begin(context, hop)
-        hop.set({names.RECORD_ID: record_id, names.RECORD_COUNT: 1})
-        record = store.ledger.forget(
-            context.workspace_id, record_id, clean(reason), store.clock.now()
-        )
+        now = store.clock.now()
+        shown = store.tracing.content.record_id(record_id)
+        hop.set({names.AT: now.isoformat(), names.RECORD_ID: shown, names.RECORD_COUNT: 1})
+        record = store.ledger.forget(context.workspace_id, record_id, clean(reason), now)
         try:
             remove(store, context.workspace_id, [record_id])
         except Exception as error:  # noqa: BLE001 -- it stays in the outbox, and no longer counts

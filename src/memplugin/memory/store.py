@@ -10,6 +10,7 @@ from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.ports import Clock, Embedder, IdFactory, Ledger, VectorIndex
 from memplugin.retrieval.rank import Policy
 from memplugin.storage.search import VectorSearch
+from memplugin.telemetry.metrics import Metrics
 from memplugin.telemetry.spans import Hop, Tracing
 from memplugin.write.gate import Check
 
@@ -26,11 +27,18 @@ class Store:
     search: VectorSearch
     embedder: Embedder
     tracing: Tracing
+    metrics: Metrics
     clock: Clock
     new_id: IdFactory
     checks: Sequence[Check]
     policies: Mapping[str, Policy]
     _begun: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
+
+    def close(self) -> None:
+        """Gives back files and connections."""
+        self.metrics.close()
+        self.index.close()
+        self.ledger.close()
 
     def begin(self, context: MemoryContext, hop: Hop) -> None:
         """Notes the first call of a task's session and links it to the session before."""

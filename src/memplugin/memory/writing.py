@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 from langchain_core.language_models import BaseChatModel
@@ -58,7 +59,17 @@ def remember(
         unread = [turn for turn in turns if turn.id not in read]
         if not unread:
             receipts = store.ledger.receipts(context.workspace_id, context.session_id, ids, version)
-            hop.set(written([], receipts, extractor=version))
+            now = store.clock.now()
+            hop.set(
+                lambda: written(
+                    [],
+                    receipts,
+                    store.tracing.content,
+                    at=now,
+                    turns=0,
+                    extractor=version,
+                )
+            )
             return receipts
         said = Said(unread, version)
         proposals: Sequence[Proposal] = ()
@@ -105,8 +116,19 @@ def _settle(
         return rule(proposal, known, store.config, store.checks)
 
     receipts = store.ledger.settle(batch, gate)
-    receipts = _indexed(store, context.workspace_id, receipts, vectors)
-    hop.set(written(proposals, receipts, extractor=said.extractor, indexed_at=store.clock.now()))
+    store.metrics.written(proposals, receipts)
+    receipts, indexed_at = _indexed(store, context.workspace_id, receipts, vectors)
+    hop.set(
+        lambda: written(
+            proposals,
+            receipts,
+            store.tracing.content,
+            at=batch.now,
+            turns=len(said.turns) if said.extractor else None,
+            extractor=said.extractor,
+            indexed_at=indexed_at,
+        )
+    )
     return receipts
 
 
@@ -146,23 +168,25 @@ def _indexed(
     workspace_id: str,
     receipts: Sequence[WriteReceipt],
     vectors: Mapping[str, NDArray[np.float32]],
-) -> list[WriteReceipt]:
+) -> tuple[list[WriteReceipt], datetime | None]:
+    """Receipts as they are with the new records in the index, and when it took them."""
     waiting = {
         r.record_id
         for r in receipts
         if r.record_id and not r.indexed and r.ruling in ("accepted", "superseded")
     }
     if not waiting or not vectors:
-        return list(receipts)
+        return list(receipts), None
     try:
         records = [
             record
             for record in store.ledger.records(workspace_id, waiting).values()
             if record.status == "active" and record.content in vectors
         ]
-        index_records(store, records, vectors)
+        indexed_at = index_records(store, records, vectors)
     except Exception as error:  # noqa: BLE001 -- the ledger has the record: it waits in the outbox
         log.warning("stored, to be indexed later: %s", error)
-        return list(receipts)
+        return list(receipts), None
     done = {record.id for record in records}
-    return [replace(r, indexed=True) if r.record_id in done else r for r in receipts]
+    indexed = [replace(r, indexed=True) if r.record_id in done else r for r in receipts]
+    return indexed, indexed_at

@@ -20,6 +20,9 @@ from memplugin.errors import ConfigError, StoreError
 BUSY_TIMEOUT_MS = 10_000
 """How long a SQLite writer waits for another one."""
 
+POOL_SIZE = 16
+"""SQLite connections kept open: as many threads as read at once."""
+
 _IMMEDIATE = "memplugin_immediate"
 
 
@@ -42,7 +45,9 @@ class Database:
             self._reader = self.engine.execution_options(
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
             )
-            self._writer = self.engine
+            # Said, not left to the server: a writer that has waited its turn must see
+            # what the one before it wrote.
+            self._writer = self.engine.execution_options(isolation_level="READ COMMITTED")
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
@@ -145,7 +150,7 @@ def _advice(error: SQLAlchemyError, said: str) -> str:
 
 def _engine(url: URL, *, in_memory: bool) -> Engine:
     if url.get_backend_name() == "sqlite":
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"pool_size": POOL_SIZE}
         if in_memory:
             options = {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
         engine = create_engine(url, hide_parameters=True, **options)

@@ -11,6 +11,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Table,
+    and_,
     func,
     insert,
     or_,
@@ -37,6 +38,7 @@ from memplugin.storage.tables import (
     tombstones,
     turns,
 )
+from memplugin.text import canonical_json
 
 SHORTEST_ANCHOR = 4
 """Below it an anchor is in nearly every row, and looking for it saves nothing."""
@@ -91,23 +93,27 @@ class _Forgetting:
         quoted = Redactor(stated)
         for table, columns in _TEXTS:
             self._redact(table, columns, quoted)
+        self._redact(proposals, ("content",), quoted, _PROPOSAL.record_id.is_(None))
         self._redact_candidates(quoted)
+        self._redact_claim()
         self._redact_surroundings(Redactor([*stated, *said]), seq)
         lexical.refresh(self._database, self._connection, self._workspace, seq)
 
     def _origins(self) -> Sequence[AnyRow]:
         """Every proposal of this content: those it was made from, and those refused."""
-        same = (
-            select(_RECORD.content_hash)
-            .where(_RECORD.workspace_id == self._workspace, _RECORD.id == self._record.id)
-            .scalar_subquery()
-        )
+        same = self._content_hash()
         return self._connection.execute(
             select(proposals).where(
                 _PROPOSAL.workspace_id == self._workspace,
                 or_(_PROPOSAL.record_id == self._record.id, _PROPOSAL.content_hash == same),
             )
         ).all()
+
+    def _content_hash(self) -> str:
+        of_record = select(_RECORD.content_hash).where(
+            _RECORD.workspace_id == self._workspace, _RECORD.id == self._record.id
+        )
+        return str(self._connection.scalar(of_record))
 
     def _said(self, turn_ids: Sequence[str]) -> list[str]:
         said = select(_TURN.text).where(
@@ -120,7 +126,9 @@ class _Forgetting:
         ]
 
     def _bury(self, origins: Sequence[AnyRow], reason: str, now: datetime) -> None:
+        record = self._record
         sources = {(o.content_hash, o.session_id, o.turn_id) for o in origins}
+        sources.add((self._content_hash(), record.source_session, record.source_turn))
         self._connection.execute(
             insert(tombstones),
             [
@@ -168,10 +176,17 @@ class _Forgetting:
             )
         )
 
-    def _redact(self, table: Table, columns: Sequence[str], redactor: Redactor) -> None:
+    def _redact(
+        self,
+        table: Table,
+        columns: Sequence[str],
+        redactor: Redactor,
+        *conditions: ColumnElement[bool],
+    ) -> None:
         """Takes the texts out of some columns, be they plain text or JSON."""
         chosen = [table.c[name] for name in columns]
-        for row in self._rows(table, chosen, self._may_hold(chosen, redactor)):
+        suspected = and_(self._may_hold(chosen, redactor), *conditions)
+        for row in self._rows(table, chosen, suspected):
             held = zip(columns, row[1:], strict=True)
             changed = {
                 name: after for name, value in held if (after := redactor.json(value)) != value
@@ -190,6 +205,19 @@ class _Forgetting:
                     candidate |= {"content": FORGOTTEN, "claim": None}
             after = verbatim_json(candidates)
             self._rewrite(retrievals, row, {"candidates": after} if after != row.candidates else {})
+
+    def _redact_claim(self) -> None:
+        """What decisions that went against it keep of its claim."""
+        if self._record.claim:
+            shown = Redactor([canonical_json(dict(self._record.claim))])
+            self._redact(decisions, ("replies",), shown)
+        column = decisions.c.overrides
+        for row in self._rows(decisions, [column], self._position(column, self._record.id) > 0):
+            overrides = [
+                {**one, "claimed": None} if one["record_id"] == self._record.id else one
+                for one in row.overrides
+            ]
+            self._rewrite(decisions, row, {"overrides": overrides})
 
     def _redact_surroundings(self, redactor: Redactor, seq: int) -> None:
         """What other records were indexed with; they have to be indexed again."""

@@ -11,6 +11,7 @@ from memplugin.records import (
     Candidate,
     Decision,
     Outcome,
+    Override,
     Reply,
     Retrieval,
     SpanRef,
@@ -129,10 +130,9 @@ def save_decision(database: Database, decision: Decision[Any], arm: str, attempt
         "flags": decision.flags,
         "chosen_support": support.to_json() if support else None,
         "sent": decision.sent,
-        "replies": [
-            {"status": reply.status, "raw": reply.raw, "detail": reply.detail}
-            for reply in decision.replies
-        ],
+        "replies": [_PLAIN.dump_python(reply) for reply in decision.replies],
+        "overrides": [override.to_json() for override in decision.overrides],
+        "options": decision.options,
     }
     with database.writing() as connection:
         connection.execute(insert(decisions), row)
@@ -157,9 +157,15 @@ def decision_from(row: RowMapping) -> Decision[Any]:
         flags=tuple(row["flags"]),
         chosen_support=Support(**support) if support else None,
         sent=tuple(row["sent"]),
-        replies=tuple(Reply(**reply) for reply in row["replies"]),
+        replies=tuple(map(_reply, row["replies"])),
         span=span_from(row),
+        overrides=tuple(Override(**override) for override in row["overrides"] or ()),
+        options=row["options"] or {},
     )
+
+
+def _reply(kept: dict[str, Any]) -> Reply:
+    return Reply(kept["status"], kept["raw"], kept["detail"], tuple(kept.get("asked", ())))
 
 
 def save_outcome(database: Database, outcome: Outcome, span: SpanRef | None) -> None:

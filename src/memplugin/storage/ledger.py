@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from memplugin.config import MemoryContext
@@ -70,7 +71,7 @@ class SqlLedger:
         parsed = parsed_url(url)
         path = sqlite_file(parsed)
         if path is not None and create:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(path.parent)
         elif path is not None and not path.exists():
             raise StoreError(f"There is no store at {path}: check the path.")
         database = Database(parsed)
@@ -153,6 +154,10 @@ class SqlLedger:
         """Records the index must take (active, not indexed) or drop (forgotten, indexed)."""
         return lifecycle.outbox(self._database, limit)
 
+    def backlog(self) -> int:
+        """How many records are in the outbox, of all workspaces; asked often."""
+        return lifecycle.backlog(self._database)
+
     def indexed(
         self,
         workspace_id: str,
@@ -194,6 +199,10 @@ class SqlLedger:
     def standing(self, selection: Selection, limit: int) -> list[str]:
         """Ids of the selected records in the order in which they should be shown."""
         return searching.standing(self._database, selection, limit)
+
+    def claims(self, selection: Selection, fields: Sequence[str]) -> list[MemoryRecord]:
+        """The selected records that claim any of these fields, those that count most first."""
+        return searching.claims(self._database, selection, fields)
 
     def save_retrieval(self, retrieval: Retrieval, arm: str, attempt: int) -> None:
         """Keeps a retrieval, and a row for each injected candidate."""
@@ -268,6 +277,13 @@ class SqlLedger:
     def statistics(self) -> Json:
         """Counts for ``doctor``: rows of each table, outbox, workspaces, schema version."""
         return upkeep.statistics(self._database)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{folder} can't be made: {error}. Choose another folder.") from error
 
 
 def _make_ready(database: Database, *, create: bool) -> None:

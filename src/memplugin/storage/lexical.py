@@ -93,11 +93,15 @@ _POSTGRES_HITS = (
 )
 _OF_RECORD = ("id", "workspace_id", "status", "scope", "kind", "content", "around")
 _WITH_RECORDS = (
-    f"SELECT hits.*, {', '.join(f'record.{name}' for name in _OF_RECORD)} FROM ({{hits}}) AS hits"
+    f"SELECT hits.*, {', '.join(f'record.{name}' for name in _OF_RECORD)} FROM ({{hits}}) AS hits"  # noqa: S608 -- constants of this module
     " {join} memory_records AS record ON record.number = hits.number"
 )
 _RECORD_TYPES = {name: memory_records.c[name].type for name in _OF_RECORD}
 _POSTGRES_LEXEMES = text("SELECT lexeme FROM unnest(to_tsvector('english', :query))")
+
+_MERGE = text("INSERT INTO lexical (lexical, rank) VALUES ('merge', :pages)")
+_MERGE_PAGES = 500
+_CHANGES = text("SELECT total_changes()")
 
 _CONTENT, _AROUND = 1, 0
 _Question = tuple[str, int, int, float]
@@ -121,6 +125,23 @@ def refresh(database: Database, connection: Connection, workspace_id: str, seq: 
         _SQLITE_INSERT if database.sqlite else _POSTGRES_INSERT,
         {**changed, **lengths, "token": token},
     )
+
+
+def tidy(database: Database) -> None:
+    """Merges the index's segments, in small steps between which others may write.
+
+    Older segments hold the words of what was forgotten until they are merged. PostgreSQL
+    does the same by itself (autovacuum).
+    """
+    pages = -_MERGE_PAGES  # below 0 for the first step: every segment takes part
+    while database.sqlite:
+        with database.writing() as connection:
+            before = connection.execute(_CHANGES).scalar_one()
+            connection.execute(_MERGE, {"pages": pages})
+            # "Less than 2": how FTS5 says that nothing is left to merge.
+            if connection.execute(_CHANGES).scalar_one() - before < 2:
+                return
+        pages = _MERGE_PAGES
 
 
 def search(

@@ -76,9 +76,17 @@ def set_status(
 
 def outbox(database: Database, limit: int) -> list[MemoryRecord]:
     """See ``Ledger.outbox``."""
-    waiting = RECORDS.where(IN_OUTBOX).order_by(_RECORD.workspace_id, _RECORD.number).limit(limit)
+    by_index = (_RECORD.workspace_id, _RECORD.status, _RECORD.indexed_at, _RECORD.number)
+    waiting = RECORDS.where(IN_OUTBOX).order_by(*by_index).limit(limit)
     with database.reading() as connection:
         return [record_from(row) for row in connection.execute(waiting)]
+
+
+def backlog(database: Database) -> int:
+    """See ``Ledger.backlog``."""
+    waiting = select(func.count()).select_from(memory_records).where(IN_OUTBOX)
+    with database.reading() as connection:
+        return int(connection.scalar(waiting) or 0)
 
 
 def indexed(

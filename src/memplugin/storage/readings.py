@@ -87,9 +87,11 @@ def store_turns(
         ],
     )
     if batch.extractor and batch.failure is None:
-        for some in chunks([turn.id for turn in batch.turns]):
-            connection.execute(
-                update(turns)
-                .where(turns.c.workspace_id == columns["workspace_id"], turns.c.id.in_(some))
-                .values(extracted_by=batch.extractor)
-            )
+        _mark_read(connection, batch)
+
+
+def _mark_read(connection: Connection, batch: Batch) -> None:
+    mine = turns.c.workspace_id == batch.context.workspace_id
+    for some in chunks([turn.id for turn in batch.turns]):
+        read = update(turns).where(mine, turns.c.id.in_(some))
+        connection.execute(read.values(extracted_by=batch.extractor))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, or_, select
 
+from memplugin.claims import precedence
 from memplugin.ports import Entry, Selection, WorkspaceState
 from memplugin.records import MemoryRecord
 from memplugin.storage import lexical as full_text
@@ -13,6 +14,7 @@ from memplugin.storage.engine import Database
 from memplugin.storage.nouns import RECORDS, chunks, record_from
 from memplugin.storage.selecting import selected
 from memplugin.storage.tables import IN_OUTBOX, memory_records, workspaces
+from memplugin.text import canonical_json
 
 _RECORD = memory_records.c
 
@@ -21,7 +23,7 @@ _ACTIVE = select(func.count()).where(_IN_WORKSPACE, _RECORD.status == "active")
 _STATE = select(
     workspaces.c.seq,
     _ACTIVE.scalar_subquery().label("active"),
-    _ACTIVE.where(IN_OUTBOX).scalar_subquery().label("pending"),
+    _ACTIVE.where(IN_OUTBOX, _RECORD.indexed_at.is_(None)).scalar_subquery().label("pending"),
 ).where(workspaces.c.workspace_id == bindparam("workspace"))
 
 _DIRECTORY = (
@@ -101,3 +103,22 @@ def standing(database: Database, selection: Selection, limit: int) -> list[str]:
     )
     with database.reading() as connection:
         return list(connection.scalars(ordered))
+
+
+def claims(database: Database, selection: Selection, fields: Sequence[str]) -> list[MemoryRecord]:
+    """See ``Ledger.claims``."""
+    if not fields:
+        return []
+    position = func.instr if database.sqlite else func.strpos
+    # The fields stand in their column as a JSON list. The comparison lets the index on it
+    # pass over all records without a claim.
+    claiming = RECORDS.where(
+        *selected(selection),
+        _RECORD.claim_fields > "",
+        or_(*(position(_RECORD.claim_fields, canonical_json(name)) > 0 for name in fields)),
+    )
+    with database.reading() as connection:
+        found = [record_from(row) for row in connection.execute(claiming)]
+    wanted = set(fields)
+    about = [record for record in found if not wanted.isdisjoint(record.claim or {})]
+    return sorted(about, key=precedence, reverse=True)

@@ -17,6 +17,7 @@ def selected(
     """Conditions for a selection; one that allows no scope or no kind selects nothing.
 
     Args:
+        selection: What counts.
         record: The columns of ``memory_records``, or of a subquery that has them.
     """
     conditions = [

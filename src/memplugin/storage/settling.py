@@ -29,7 +29,7 @@ from memplugin.storage.tables import evidence, memory_records, proposals
 from memplugin.text import digest
 
 SEED_STRENGTH = 4.0
-"""How many observations a confidence c is worth: alpha starts at c·s, beta at (1 - c)·s."""
+"""How many observations a seed of confidence is worth."""
 
 CONFIRMATION_WEIGHT = 1.0
 CONFIRMATION_SALIENCE = 0.5
@@ -197,11 +197,13 @@ class _Settlement:
         self._evidence.append(
             {
                 **self._hop,
+                "id": "e_" + proposal.id.removeprefix("p_"),
                 "record_id": record_id,
                 "proposal_id": proposal.id,
                 "supports": True,
                 "weight": CONFIRMATION_WEIGHT,
                 "salience": CONFIRMATION_SALIENCE,
+                "scope": scope_key(proposal.scope),
                 "created_at": self._batch.now,
             }
         )
@@ -236,8 +238,8 @@ class _Settlement:
             "claim_fields": claim_fields(record.claim),
             "content_hash": self._hashed(record.content),
             "polarity": self._polarity[record.id],
-            "alpha": record.confidence * SEED_STRENGTH,
-            "beta": (1 - record.confidence) * SEED_STRENGTH,
+            "seed_confidence": record.confidence,
+            "seed_strength": SEED_STRENGTH,
             "supersedes": self._supersedes.get(record.id),
         }
 

@@ -42,6 +42,9 @@ IN_OUTBOX = text(
 """What the vector index must take or drop. Literals: a partial index is only used by a
 query that repeats its condition word for word."""
 
+ACTIVE_CLAIM = text("(status = 'active' AND claim_fields IS NOT NULL)")
+"""What a look-up by claim looks through."""
+
 
 def _number() -> Column[Any]:
     return Column("number", BigKey, primary_key=True, autoincrement=True)
@@ -156,8 +159,8 @@ memory_records = Table(
     _required("status"),
     _required("pinned", Boolean),
     _required("confidence", Double),
-    _required("alpha", Double),
-    _required("beta", Double),
+    _required("seed_confidence", Double),  # as it was written with, before any evidence
+    _required("seed_strength", Double),
     _required("evidence_count", Integer),
     _required("occurred_at", UtcTime),
     _required("created_at", UtcTime),
@@ -176,9 +179,19 @@ memory_records = Table(
     Index(
         "ix_memory_records_outbox",
         "workspace_id",
+        "status",
+        "indexed_at",
         "number",
         sqlite_where=IN_OUTBOX,
         postgresql_where=IN_OUTBOX,
+    ),
+    Index(
+        "ix_memory_records_claims",
+        "workspace_id",
+        "scope",
+        "claim_fields",
+        sqlite_where=ACTIVE_CLAIM,
+        postgresql_where=ACTIVE_CLAIM,
     ),
     sqlite_autoincrement=True,
 )
@@ -203,11 +216,13 @@ evidence = Table(
     metadata,
     _number(),
     *_hop(),
+    Column("id", Text, nullable=False, unique=True),
     Column("record_id", Text, ForeignKey("memory_records.id"), nullable=False),
     Column("proposal_id", Text),
     _required("supports", Boolean),
     _required("weight", Double),
     _required("salience", Double),
+    _required("scope"),  # of the request it comes from, canonical
     Column("note", Text),
     _required("created_at", UtcTime),
     Index(None, "workspace_id", "record_id"),
@@ -289,6 +304,8 @@ decisions = Table(
     Column("usage", VerbatimJson),
     Column("detail", Text),
     _required("created_at", UtcTime),
+    Column("overrides", VerbatimJson),
+    Column("options", VerbatimJson),
     UniqueConstraint("workspace_id", "id"),
     _of_task(),
     Index(None, "created_at"),

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, and_, delete, func, select
 
 from memplugin.config import MemoryContext
 from memplugin.records import Json, SpanRef
-from memplugin.storage import migrations
+from memplugin.storage import lexical, migrations
 from memplugin.storage.engine import Database
 from memplugin.storage.nouns import hop, span_from
 from memplugin.storage.tables import (
@@ -87,7 +87,9 @@ def prune(database: Database, before: datetime, workspace_id: str | None) -> dic
             if workspace_id is not None:
                 old.append(table.c.workspace_id == workspace_id)
             dropped[table.name] = connection.execute(delete(table).where(*old)).rowcount
-        return dropped
+    lexical.tidy(database)
+    database.fold_log()
+    return dropped
 
 
 def statistics(database: Database) -> Json:

@@ -12,11 +12,14 @@ from typing import Final, Literal
 
 SCHEMA_VERSION: Final = 1
 MAX_STRING_BYTES: Final = 2_000
+MAX_TEXTS_BYTES: Final = 8_000
 MAX_CANDIDATES: Final = 50
 MAX_EVENTS: Final = 10
 MAX_LINKS: Final = 100
 
-AttributeType = Literal["string", "int", "double", "boolean", "string[]", "double[]", "boolean[]"]
+AttributeType = Literal[
+    "string", "int", "double", "boolean", "string[]", "int[]", "double[]", "boolean[]"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,22 @@ class Operation:
     when: str
 
 
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One instrument.
+
+    Attributes:
+        unit: UCUM, as OpenTelemetry writes it.
+        attributes: Keys that its points carry.
+    """
+
+    name: str
+    type: Literal["counter", "histogram", "gauge"]
+    unit: str
+    meaning: str
+    attributes: tuple[str, ...] = ()
+
+
 ATTRIBUTES: dict[str, Attribute] = {}
 
 
@@ -64,10 +83,17 @@ OPERATION_NAME = _define(
 )
 OPERATION = _define("memplugin.operation", "string", "every span", "The span's name")
 TASK_ID = _define("memplugin.task.id", "string", "every span", "The work, across sessions")
+TASK_BUCKET = _define(
+    "memplugin.task.bucket", "int", "every span", "0 to 99, from the task id; for tail sampling"
+)
 SESSION_ID = _define("memplugin.session.id", "string", "every span", "One conversation")
 WORKSPACE_ID = _define("memplugin.workspace.id", "string", "every span", "The boundary")
 ARM = _define("memplugin.arm", "string", "every span", "Arm of an experiment")
 SCHEMA = _define("memplugin.schema.version", "int", "every span", "Version of these names")
+AT = _define("memplugin.at", "string", "every span", "When, by the store's clock (ISO 8601)")
+CONTENT_MODE = _define(
+    "memplugin.content.mode", "string", "every span", "How texts are shown on this span"
+)
 ERROR_TYPE = _define("error.type", "string", "every span", "Class of the error, never its text")
 LINK_COUNT = _define("memplugin.link.count", "int", "every span", "Links there were to make")
 
@@ -81,6 +107,9 @@ RECORD_COUNT = _define(
 )
 QUERY_TEXT = _define(
     "gen_ai.memory.query.text", "string", "search", "The query, as the content mode allows"
+)
+RECORDS = _define(
+    "gen_ai.memory.records", "string", "search, upsert; content in full", "JSON, as many as fit"
 )
 TOP_K = _define("gen_ai.retrieval.top_k", "int", "search", "k of the request")
 CONVERSATION_ID = _define("gen_ai.conversation.id", "string", "every span", "The thread")
@@ -106,6 +135,20 @@ CONFIDENCES = _define("memplugin.write.confidences", "double[]", "upsert", "Conf
 INDEXED_AT = _define(
     "memplugin.write.indexed_at", "string[]", "upsert", "When indexed; empty while in the outbox"
 )
+PROPOSAL_COUNT = _define("memplugin.write.count", "int", "upsert", "All proposals")
+TURNS = _define("memplugin.write.turns", "int", "upsert", "Turns read for the first time")
+REPLACED_IDS = _define(
+    "memplugin.write.replaced_ids", "string[]", "upsert", "What each superseded; empty for none"
+)
+SCOPES = _define(
+    "memplugin.write.scopes", "string[]", "upsert", "JSON; values as the content mode has"
+)
+CLAIMS = _define(
+    "memplugin.write.claims", "string[]", "upsert", "JSON; values as the content mode has"
+)
+CONTENTS = _define(
+    "memplugin.write.contents", "string[]", "upsert", "In truncate and full, as far as they fit"
+)
 EXTRACTOR = _define("memplugin.write.extractor", "string", "upsert", "Version of the extractor")
 
 # ---- search
@@ -122,7 +165,10 @@ DEGRADED = _define(
     "memplugin.retrieval.degraded", "string[]", "search", "Sources that did not answer"
 )
 CANDIDATE_COUNT = _define("memplugin.candidate.count", "int", "search", "All candidates")
-CANDIDATE_IDS = _define("memplugin.candidate.ids", "string[]", "search", "In rank order, first 50")
+CANDIDATE_IDS = _define(
+    "memplugin.candidate.ids", "string[]", "search", "In rank order; 50, the shown ones among them"
+)
+CANDIDATE_RANKS = _define("memplugin.candidate.ranks", "int[]", "search", "Rank of each")
 CANDIDATE_SCORES = _define("memplugin.candidate.scores", "double[]", "search", "Score of each")
 CANDIDATE_SOURCES = _define(
     "memplugin.candidate.sources", "string[]", "search", "Sources of each, joined by +"
@@ -132,6 +178,15 @@ CANDIDATE_INJECTED = _define(
 )
 CANDIDATE_CUTS = _define(
     "memplugin.candidate.cuts", "string[]", "search", "Why each was not; empty when shown"
+)
+CANDIDATE_PARTS = _define(
+    "memplugin.candidate.parts", "string[]", "search", "JSON: score parts of each, unweighted"
+)
+CANDIDATE_WRITTEN_BY = _define(
+    "memplugin.candidate.written_by", "string[]", "search", "The span that wrote each"
+)
+CANDIDATE_CONTENTS = _define(
+    "memplugin.candidate.contents", "string[]", "search", "In truncate and full, as far as they fit"
 )
 CANDIDATE_RANK = _define("memplugin.candidate.rank", "int", "candidate event", "Its rank")
 CANDIDATE_SCORE = _define("memplugin.candidate.score", "double", "candidate event", "Its score")
@@ -147,7 +202,16 @@ DECISION_FLAGS = _define("memplugin.decision.flags", "string[]", "use", "What wa
 ORDER_PRESERVED = _define(
     "memplugin.decision.order_preserved", "boolean", "use", "Keys came in the schema's order"
 )
+ANSWER = _define(
+    "memplugin.decision.answer", "string", "use", "JSON; values as the content mode has"
+)
 CITED_IDS = _define("memplugin.use.cited_record_ids", "string[]", "use", "Records cited")
+CONTRADICTED_IDS = _define(
+    "memplugin.use.contradicted_record_ids",
+    "string[]",
+    "use",
+    "Shown records that claim another value than the answer",
+)
 SUPPORT_ID = _define("memplugin.use.support.id", "string", "use", "Best supporting record")
 SUPPORT_RANK = _define("memplugin.use.support.rank", "int", "use", "Its rank")
 SUPPORT_SCORE = _define("memplugin.use.support.score", "double", "use", "Its score")
@@ -177,3 +241,55 @@ LINKED_SPANS = _define(
 LINK_RELATIONS = _define(
     "memplugin.link.relations", "string[]", "every span with links", "Relation of each of them"
 )
+
+# ---- a trace that was rebuilt from the ledger
+REBUILT = _define("memplugin.rebuilt", "boolean", "every rebuilt span", "Made by memplugin emit")
+ORIGINAL_START = _define(
+    "memplugin.original.start", "string", "every rebuilt span", "When the hop began, ISO 8601"
+)
+ORIGINAL_END = _define(
+    "memplugin.original.end", "string", "every rebuilt span", "When the hop ended, ISO 8601"
+)
+
+# ---- metrics
+RULING = _define("memplugin.write.ruling", "string", "metrics", "Terminal state of a proposal")
+KIND = _define("memplugin.write.kind", "string", "metrics", "Kind of a proposal")
+FLAG = _define("memplugin.decision.flag", "string", "metrics", "Something noticed on a decision")
+
+WRITES = Metric(
+    "memplugin.write.proposals",
+    "counter",
+    "{proposal}",
+    "Proposals that came to a terminal state",
+    (RULING, KIND),
+)
+RECALL_DURATION = Metric(
+    "memplugin.recall.duration",
+    "histogram",
+    "s",
+    "How long a recall took, the ledger's row included",
+    (POLICY, ERROR_TYPE),
+)
+INJECTED = Metric(
+    "memplugin.recall.injected",
+    "histogram",
+    "{record}",
+    "Records that a recall showed; 0 for a recall that found nothing to show",
+    (POLICY,),
+)
+DECISIONS = Metric(
+    "memplugin.decisions",
+    "counter",
+    "{decision}",
+    "Decisions by what the model's reply was",
+    (DECISION_STATUS,),
+)
+FLAGS = Metric("memplugin.flags", "counter", "{flag}", "Flags raised on decisions", (FLAG,))
+BACKLOG = Metric(
+    "memplugin.index.backlog",
+    "gauge",
+    "{record}",
+    "Records that the vector index must still take or drop, in the whole store",
+    (STORE_ID,),
+)
+METRICS = (WRITES, RECALL_DURATION, INJECTED, DECISIONS, FLAGS, BACKLOG)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
+from memplugin.claims import contradicted_ids
 from memplugin.records import (
     Candidate,
     Decision,
@@ -20,45 +22,89 @@ from memplugin.records import (
 )
 from memplugin.telemetry import names
 from memplugin.telemetry.content import ContentPolicy
+from memplugin.telemetry.fields import (
+    fields_json,
+    shown_fields,
+    texts_that_fit,
+    whole_json,
+    whole_list,
+)
 
 
 def written(
     proposals: Sequence[Proposal],
     receipts: Sequence[WriteReceipt],
+    content: ContentPolicy,
     *,
+    at: datetime,
+    turns: int | None = None,
     extractor: str | None = None,
     indexed_at: datetime | None = None,
 ) -> Json:
-    """Attributes of a write: a count for each ruling and parallel arrays."""
+    """Attributes of a write: a count for each ruling and parallel arrays, at most 50 long.
+
+    Args:
+        proposals: What was proposed; none for what was read before.
+        receipts: What became of each.
+        content: How texts are shown.
+        at: When, by the store's clock.
+        turns: How many turns were read for the first time; None for a plain write.
+        extractor: Version of the extractor.
+        indexed_at: When the index took the new records.
+    """
     counts = Counter(receipt.ruling for receipt in receipts)
-    by_id = {proposal.id: proposal for proposal in proposals}
     shown = receipts[: names.MAX_CANDIDATES]
-    when = indexed_at.isoformat() if indexed_at else ""
+    records = {receipt.record_id for receipt in receipts if receipt.record_id}
+    when = (indexed_at or at).isoformat()
     return {
+        names.AT: at.isoformat(),
         **{key: counts.get(ruling, 0) for ruling, key in names.RULING_COUNTS.items()},
         names.RECORD_COUNT: counts["accepted"] + counts["superseded"],
+        names.RECORD_ID: records.pop() if len(records) == 1 else None,
         names.EXTRACTOR: extractor,
+        names.TURNS: turns,
+        names.PROPOSAL_COUNT: len(receipts),
         names.PROPOSAL_IDS: [r.proposal_id for r in shown],
         names.RECORD_IDS: [r.record_id or "" for r in shown],
+        names.REPLACED_IDS: [r.replaced_id or "" for r in shown],
         names.RULINGS: [r.ruling for r in shown],
-        names.REASONS: [_first_word(r.reason) for r in shown],
-        names.KINDS: [by_id[r.proposal_id].kind if r.proposal_id in by_id else "" for r in shown],
-        names.CONFIDENCES: [
-            by_id[r.proposal_id].confidence if r.proposal_id in by_id else 0.0 for r in shown
-        ],
+        names.REASONS: [_reason(r.reason, content) for r in shown],
         names.INDEXED_AT: [when if r.indexed else "" for r in shown],
+        **_proposed(proposals, shown, content),
+    }
+
+
+def _proposed(
+    proposals: Sequence[Proposal], receipts: Sequence[WriteReceipt], content: ContentPolicy
+) -> Json:
+    by_id = {proposal.id: proposal for proposal in proposals}
+    known = [by_id.get(receipt.proposal_id) for receipt in receipts]
+    return {
+        names.KINDS: [content.label(p.kind) or "" if p else "" for p in known],
+        names.CONFIDENCES: [p.confidence if p else 0.0 for p in known],
+        names.SCOPES: [fields_json(p.scope, content) if p else "" for p in known],
+        names.CLAIMS: [fields_json(p.claim, content) if p and p.claim else "" for p in known],
+        names.CONTENTS: texts_that_fit([p.content if p else "" for p in known], content),
+        names.RECORDS: _records(
+            [
+                {"id": receipt.record_id, "content": proposal.content}
+                for receipt, proposal in zip(receipts, known, strict=True)
+                if proposal and receipt.ruling in ("accepted", "superseded")
+            ],
+            content,
+        ),
     }
 
 
 def searched(retrieval: Retrieval, content: ContentPolicy) -> Json:
     """Attributes of a recall: parallel arrays in rank order, at most 50 long."""
-    shown = retrieval.candidates[: names.MAX_CANDIDATES]
     return {
+        names.AT: retrieval.created_at.isoformat(),
         names.RETRIEVAL_ID: retrieval.id,
         names.POLICY: retrieval.policy,
         names.TOP_K: retrieval.k,
         names.QUERY_TEXT: content.shown(retrieval.query),
-        names.FILTERS: json.dumps(_shown_filters(retrieval.filters, content)),
+        names.FILTERS: _filters(retrieval.filters, content),
         names.TOTAL: retrieval.total,
         names.SHOWN: retrieval.shown,
         names.RECORD_COUNT: retrieval.shown,
@@ -66,12 +112,35 @@ def searched(retrieval: Retrieval, content: ContentPolicy) -> Json:
         names.STALE: retrieval.stale_dropped,
         names.DEGRADED: [_first_word(reason) for reason in retrieval.degraded] or None,
         names.CANDIDATE_COUNT: len(retrieval.candidates),
-        names.CANDIDATE_IDS: [c.record_id for c in shown],
-        names.CANDIDATE_SCORES: [c.score for c in shown],
-        names.CANDIDATE_SOURCES: ["+".join(c.sources) for c in shown],
-        names.CANDIDATE_INJECTED: [c.injected for c in shown],
-        names.CANDIDATE_CUTS: [c.cut or "" for c in shown],
+        **_candidates(_that_matter(retrieval.candidates), content),
+        names.RECORDS: _records(
+            [
+                {"id": c.record_id, "content": c.content, "score": c.score}
+                for c in retrieval.injected
+            ],
+            content,
+        ),
     }
+
+
+def _candidates(candidates: Sequence[Candidate], content: ContentPolicy) -> Json:
+    return {
+        names.CANDIDATE_IDS: [c.record_id for c in candidates],
+        names.CANDIDATE_RANKS: [c.rank for c in candidates],
+        names.CANDIDATE_SCORES: [c.score for c in candidates],
+        names.CANDIDATE_PARTS: [whole_json(dict(c.parts)) or "" for c in candidates],
+        names.CANDIDATE_SOURCES: ["+".join(c.sources) for c in candidates],
+        names.CANDIDATE_INJECTED: [c.injected for c in candidates],
+        names.CANDIDATE_CUTS: [c.cut or "" for c in candidates],
+        names.CANDIDATE_WRITTEN_BY: [c.traceparent or "" for c in candidates],
+        names.CANDIDATE_CONTENTS: texts_that_fit([c.content for c in candidates], content),
+    }
+
+
+def _that_matter(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+    """The first 50; what was shown is among them however low it ranks."""
+    first = sorted(candidates, key=lambda c: (not c.injected, c.rank))[: names.MAX_CANDIDATES]
+    return sorted(first, key=lambda c: c.rank)
 
 
 def candidate_events(retrieval: Retrieval) -> Iterator[Json]:
@@ -89,17 +158,29 @@ def _candidate_event(candidate: Candidate) -> Json:
     }
 
 
-def decided(decision: Decision[Any]) -> Json:
-    """Attributes of a decision."""
+def decided(
+    decision: Decision[Any], candidates: Sequence[Candidate], content: ContentPolicy
+) -> Json:
+    """Attributes of a decision.
+
+    Args:
+        decision: With the answer as the caller's model, or as JSON.
+        candidates: Of the retrieval that fed it.
+        content: How texts are shown.
+    """
+    answer: Json = to_jsonable_python(decision.answer) or {}
     support = decision.chosen_support
     usage = decision.usage or {}
     return {
+        names.AT: decision.created_at.isoformat(),
         names.DECISION_ID: decision.id,
         names.DECISION_STATUS: decision.status,
         names.DECISION_FLAGS: list(decision.flags),
         names.ORDER_PRESERVED: decision.order_preserved,
         names.RETRIEVAL_ID: decision.retrieval_id,
-        names.CITED_IDS: list(decision.cited_record_ids),
+        names.ANSWER: fields_json(answer, content) if answer else None,
+        names.CITED_IDS: [content.record_id(cited) or "" for cited in decision.cited_record_ids],
+        names.CONTRADICTED_IDS: list(contradicted_ids(candidates, answer)),
         names.SUPPORT_ID: support.id if support else None,
         names.SUPPORT_RANK: support.rank if support else None,
         names.SUPPORT_SCORE: support.score if support else None,
@@ -112,20 +193,27 @@ def decided(decision: Decision[Any]) -> Json:
     }
 
 
-def reported(outcome: Outcome) -> Json:
+def reported(outcome: Outcome, content: ContentPolicy) -> Json:
     """Attributes of an attempt's outcome."""
     return {
+        names.AT: outcome.created_at.isoformat(),
         names.OUTCOME_VALUE: outcome.value,
         names.OUTCOME_CONFIDENCE: outcome.confidence,
         names.OUTCOME_ATTEMPT: outcome.attempt,
-        names.FAILURE_MODE: outcome.failure_mode,
+        names.FAILURE_MODE: content.label(outcome.failure_mode) if outcome.failure_mode else None,
         names.TASK_SUCCESS: outcome.succeeded,
     }
 
 
-def finished(success: bool | None, verdict: Verdict | None) -> Json:  # noqa: FBT001 -- a value, not a switch
+def finished(
+    success: bool | None,  # noqa: FBT001 -- a value, not a switch
+    verdict: Verdict | None,
+    *,
+    at: datetime,
+) -> Json:
     """Attributes of a finished task."""
     return {
+        names.AT: at.isoformat(),
         names.TASK_SUCCESS: success,
         names.VERDICT_STAGE: verdict.stage if verdict else None,
         names.VERDICT_CAUSE: verdict.cause if verdict else None,
@@ -134,11 +222,28 @@ def finished(success: bool | None, verdict: Verdict | None) -> Json:  # noqa: FB
     }
 
 
-def _first_word(reason: str | None) -> str:
+def _reason(reason: str | None, content: ContentPolicy) -> str:
+    if not reason or content.mode == "full":
+        return reason or ""
+    return content.label(_first_word(reason)) or ""
+
+
+def _first_word(reason: str) -> str:
     # What follows the colon may quote a text.
-    return (reason or "").partition(":")[0]
+    return reason.partition(":")[0]
 
 
-def _shown_filters(filters: Json, content: ContentPolicy) -> Json:
-    scope = {key: content.shown(str(value)) for key, value in filters.get("scope", {}).items()}
-    return {**filters, "scope": scope}
+def _filters(filters: Json, content: ContentPolicy) -> str:
+    kinds = filters.get("kind")
+    scope = shown_fields(filters.get("scope") or {}, content)
+    shown = {
+        **filters,
+        "kind": [content.label(kind) or "" for kind in kinds] if kinds is not None else None,
+        "scope": scope,
+    }
+    return whole_json(shown) or whole_json({**shown, "scope": dict.fromkeys(scope)}) or ""
+
+
+def _records(records: Sequence[Json], content: ContentPolicy) -> str | None:
+    """The standard's opt-in attribute: stored texts as they are."""
+    return whole_list(records) if records and content.mode == "full" else None

@@ -20,6 +20,8 @@ from memplugin.config import MemoryContext
 from memplugin.records import SpanRef
 from memplugin.telemetry import names
 from memplugin.telemetry.content import ContentPolicy, limited
+from memplugin.telemetry.nesting import parent_context, suppressed
+from memplugin.telemetry.randomness import bucket, randomness
 
 _log = logging.getLogger("memplugin")
 _P = ParamSpec("_P")
@@ -67,10 +69,16 @@ class Hop:
         return self._span.is_recording()
 
     @_quietly
-    def set(self, attributes: Attributes) -> None:
-        """Sets attributes; those that are None are left out."""
+    def set(self, attributes: Attributes | Callable[[], Attributes]) -> None:
+        """Sets attributes; those that are None are left out.
+
+        A function is only called for a span that is recorded, and may fail like the rest.
+        """
+        if not self._span.is_recording():
+            return
+        given = attributes() if callable(attributes) else attributes
         self._span.set_attributes(
-            {key: _bounded(value) for key, value in attributes.items() if value is not None}
+            {key: _bounded(value) for key, value in given.items() if value is not None}
         )
 
     @_quietly
@@ -93,7 +101,7 @@ class Hop:
     @_quietly
     def failed(self, error: BaseException) -> None:
         """Marks the span with the error's class; its text may quote what was stored."""
-        name = type(error).__name__
+        name = limited(type(error).__name__)
         self._span.set_attribute(names.ERROR_TYPE, name)
         self._span.set_status(Status(StatusCode.ERROR, name))
 
@@ -114,6 +122,9 @@ class Hop:
     @contextmanager
     def current(self) -> Generator[None]:
         """Makes it the current span, so that spans opened inside are its children."""
+        if self.ref is None:  # no SDK, or no span wanted: the host's stays the current one
+            yield
+            return
         with trace.use_span(
             self._span, end_on_exit=False, record_exception=False, set_status_on_exception=False
         ):
@@ -141,21 +152,29 @@ class Tracing:
         self._tracer = trace.get_tracer("memplugin", version, provider)
         self._kind = SpanKind.CLIENT if server else SpanKind.INTERNAL
         self.content = content
-        self._store: dict[str, AttributeValue] = {names.STORE_ID: store_id}
+        self._store: dict[str, AttributeValue] = {
+            names.STORE_ID: store_id,
+            names.CONTENT_MODE: content.mode,
+        }
         if server:
             self._store |= {names.SERVER_ADDRESS: server[0], names.SERVER_PORT: server[1]}
 
     def start(self, operation: names.Operation, context: MemoryContext) -> Hop:
         """Opens a span, a child of the ambient one; the caller ends it."""
-        attributes = self._store | _identity(operation, context)
+        if suppressed():
+            return Hop(trace.INVALID_SPAN)
         try:
-            span = self._tracer.start_span(
-                operation.span_name, kind=self._kind, attributes=attributes
+            return Hop(
+                self._tracer.start_span(
+                    operation.span_name,
+                    context=parent_context(),
+                    kind=self._kind,
+                    attributes=self._store | _identity(operation, context),
+                )
             )
         except Exception:  # noqa: BLE001 -- a host's sampler or processor may raise anything
             _log.warning("a span could not be started", exc_info=True)
-            span = trace.INVALID_SPAN
-        return Hop(span)
+            return Hop(trace.INVALID_SPAN)
 
     @contextmanager
     def hop(self, operation: names.Operation, context: MemoryContext) -> Generator[Hop]:
@@ -175,6 +194,7 @@ def _identity(operation: names.Operation, context: MemoryContext) -> dict[str, A
     attributes: dict[str, AttributeValue] = {
         names.OPERATION: operation.span_name,
         names.TASK_ID: limited(context.task),
+        names.TASK_BUCKET: bucket(randomness(context.task)),
         names.SESSION_ID: limited(context.session_id),
         names.CONVERSATION_ID: limited(context.session_id),
         names.WORKSPACE_ID: limited(context.workspace_id),

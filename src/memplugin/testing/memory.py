@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from memplugin.config import MemoryConfig
@@ -28,6 +29,7 @@ def memory_for_tests(
     index: VectorIndex | None = None,
     clock: Clock | None = None,
     tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
     checks: Sequence[Check] = BUILT_IN_CHECKS,
     policies: Sequence[Policy] = (),
 ) -> Memory:
@@ -39,6 +41,7 @@ def memory_for_tests(
     parts = Parts(
         config=config or MemoryConfig(floor=-1.0),
         tracer_provider=tracer_provider,
+        meter_provider=meter_provider,
         clock=clock or FixedClock(START, step=timedelta(seconds=1)),
         ids=counting_ids(),
         checks=checks,

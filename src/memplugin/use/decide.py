@@ -10,21 +10,34 @@ The caller drives it, sync or async, and does all I/O::
         try: reply = read_reply(model.invoke(sent))
         except Exception as error: reply = read_failure(error)
         replies.append(settle_reply(reply, schema))
-    decision = conclude(Asked(...), replies, stale=..., now=...)
+    overrides = overrides_of(replies[-1].values or {}, claims, sure, retrieval)
+    decision = conclude(Asked(...), replies, overrides=overrides, stale=..., now=...)
+
+``override`` has the other two things to do about an answer that goes against memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, cast
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_jsonable_python
 
 from memplugin.config import MemoryContext
-from memplugin.records import Decision, DecisionStatus, Json, Reply, Retrieval, SpanRef, Support
+from memplugin.records import (
+    Decision,
+    DecisionStatus,
+    Json,
+    Override,
+    Reply,
+    Retrieval,
+    SpanRef,
+    Support,
+)
 from memplugin.reply import StructuredReply
 from memplugin.text import MEMORY_CLOSE, MEMORY_OPEN
 from memplugin.use.flags import Evidence, flags_of
@@ -36,6 +49,7 @@ from memplugin.use.schema import (
     answer_values,
     json_schema_of,
     order_preserved,
+    problems_of,
     reasoning_after_answer,
 )
 from memplugin.use.support import chosen_support
@@ -82,6 +96,9 @@ class Settled:
     Attributes:
         values: The answer's fields as JSON values, without its reasoning.
         reasoning_came_late: Whether reasoning stood after an answer in the raw reply.
+        asked: What was sent after the decision's messages to get it; nothing but for the
+            call that asks again.
+        shown: Ids of the memories in ``asked``.
     """
 
     reply: StructuredReply
@@ -94,6 +111,8 @@ class Settled:
     order_preserved: bool | None = None
     reasoning_came_late: bool = False
     detail: str | None = None
+    asked: Sequence[BaseMessage] = ()
+    shown: frozenset[str] = frozenset()
 
 
 def settle_reply(reply: StructuredReply, schema: type[Reasoned]) -> Settled:
@@ -130,10 +149,7 @@ def _answer(
     try:
         return answer_of(schema, values), None
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_context=False)
-        return None, "; ".join(
-            f"{'.'.join(str(step) for step in p['loc']) or 'answer'}: {p['msg']}" for p in problems
-        )
+        return None, problems_of(error)
 
 
 def _text(value: object) -> str | None:
@@ -175,6 +191,13 @@ class Asked:
     schema: type[Reasoned]
     sent: Sequence[BaseMessage]
     retrieval: Retrieval | None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def counting(replies: Sequence[Settled]) -> Settled:
+    """The reply that a decision rests on: the last that decided, else the last."""
+    decided = [one for one in replies if one.status == "decided"]
+    return (decided or replies)[-1]
 
 
 def conclude(
@@ -183,19 +206,22 @@ def conclude(
     *,
     stale: Collection[str],
     now: datetime,
+    overrides: Sequence[Override] = (),
     span: SpanRef | None = None,
 ) -> Decision[Any]:
-    """Puts the decision together from every call made; the last one counts.
+    """Puts the decision together from every call made.
 
     Args:
         asked: What was asked.
-        replies: At least one.
+        replies: At least one; ``counting`` says which of them counts.
         stale: Ids of candidates that are no longer active.
         now: When it was decided.
+        overrides: Where the reply that counts goes against memory, or went before its
+            answer was changed.
         span: Where it was traced.
     """
-    last, retrieval = replies[-1], asked.retrieval
-    support, flags = _doubts(last, retrieval, frozenset(stale))
+    last, retrieval = counting(replies), asked.retrieval
+    support, flags = _doubts(last, retrieval, frozenset(stale), overrides)
     return Decision(
         id=asked.id,
         workspace_id=asked.context.workspace_id,
@@ -213,26 +239,44 @@ def conclude(
         memory_total=retrieval.total if retrieval else 0,
         memory_shown=retrieval.shown if retrieval else 0,
         order_preserved=last.order_preserved,
-        sent=tuple(message_to_json(message) for message in asked.sent),
+        sent=_as_json(asked.sent),
         raw=last.reply.raw,
-        replies=tuple(Reply(one.status, one.reply.raw, one.detail) for one in replies),
+        replies=tuple(
+            Reply(one.status, one.reply.raw, one.detail, _as_json(one.asked)) for one in replies
+        ),
         answer_schema=json_schema_of(asked.schema),
         model=next((one.reply.model for one in reversed(replies) if one.reply.model), None),
         usage=summed_usage([one.reply.usage for one in replies]),
         created_at=now,
         detail=last.detail,
         span=span,
+        overrides=tuple(overrides),
+        options=to_jsonable_python(dict(asked.options), fallback=repr),
     )
 
 
+def _as_json(messages: Sequence[BaseMessage]) -> tuple[Json, ...]:
+    return tuple(message_to_json(message) for message in messages)
+
+
 def _doubts(
-    last: Settled, retrieval: Retrieval | None, stale: frozenset[str]
+    last: Settled,
+    retrieval: Retrieval | None,
+    stale: frozenset[str],
+    overrides: Sequence[Override],
 ) -> tuple[Support | None, tuple[str, ...]]:
     if last.values is None:
         return None, ()
     candidates = retrieval.candidates if retrieval else ()
     support = chosen_support(last.values, last.cited, candidates)
     evidence = Evidence(
-        last.values, last.cited, last.reasoning_came_late, retrieval, support, stale
+        answer=last.values,
+        cited=last.cited,
+        reasoning_came_late=last.reasoning_came_late,
+        retrieval=retrieval,
+        support=support,
+        stale=stale,
+        overrides=overrides,
+        shown_again=last.shown,
     )
     return support, flags_of(evidence)

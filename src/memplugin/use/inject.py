@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from xml.sax.saxutils import escape, quoteattr
 
-from memplugin.records import Candidate
+from memplugin.records import Candidate, MemoryRecord
 from memplugin.text import MEMORY_CLOSE, MEMORY_OPEN, canonical_json, clean
 
 _NOTE = (
@@ -31,19 +31,37 @@ def render(candidates: Iterable[Candidate]) -> str:
         candidates: What to show, in this order. Nothing gives the frame alone, which
             says that there is nothing.
     """
-    return "\n".join([MEMORY_OPEN, _NOTE, *map(_element, candidates), MEMORY_CLOSE])
+    return _framed(_element(c.record_id, c) for c in candidates)
 
 
-def _element(candidate: Candidate) -> str:
+def render_claims(records: Iterable[MemoryRecord]) -> str:
+    """The same block for records, each with what it claims and whether it is pinned."""
+    return _framed(
+        _element(
+            record.id,
+            record,
+            pinned="true" if record.pinned else "false",
+            claim=canonical_json(dict(record.claim or {})),
+        )
+        for record in records
+    )
+
+
+def _framed(elements: Iterable[str]) -> str:
+    return "\n".join([MEMORY_OPEN, _NOTE, *elements, MEMORY_CLOSE])
+
+
+def _element(record_id: str, memory: Candidate | MemoryRecord, **further: str) -> str:
     attributes = {
-        "id": candidate.record_id,
-        "kind": candidate.kind,
-        "scope": canonical_json(dict(candidate.scope)),
-        "date": candidate.occurred_at.date().isoformat(),
-        "confidence": f"{candidate.confidence:.2f}",
+        "id": record_id,
+        "kind": memory.kind,
+        "scope": canonical_json(dict(memory.scope)),
+        "date": memory.occurred_at.date().isoformat(),
+        "confidence": f"{memory.confidence:.2f}",
+        **further,
     }
     shown = " ".join(f"{name}={quoteattr(printable(value))}" for name, value in attributes.items())
-    content = escape(printable(candidate.content), _CARRIAGE_RETURN)
+    content = escape(printable(memory.content), _CARRIAGE_RETURN)
     return f"<memory {shown}>{content}</memory>"
 
 

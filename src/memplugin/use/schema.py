@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, Field, RootModel, create_model
+from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 
@@ -183,6 +183,20 @@ def answer_of(schema: type[Reasoned], values: Mapping[str, Any]) -> BaseModel:
     model = answer_type(schema)
     own = {key: value for key, value in values.items() if key not in OWN_FIELDS}
     return null_means_default(lambda v: model.model_validate_json(json.dumps(v)), own)
+
+
+def problems_of(error: ValidationError) -> str:
+    """What a validation found, each with its place; without the values, which may be texts."""
+    problems = error.errors(include_url=False, include_context=False)
+    return "; ".join(
+        f"{'.'.join(str(step) for step in p['loc']) or 'answer'}: {p['msg']}" for p in problems
+    )
+
+
+def keys_of(schema: type[Reasoned]) -> dict[str, str]:
+    """The answer's fields by name, each with the key that it has in a reply."""
+    keys = [key for key in json_schema_of(schema)["properties"] if key not in OWN_FIELDS]
+    return dict(zip(answer_type(schema).model_fields, keys, strict=True))
 
 
 def answer_values(schema: type[Reasoned], answer: BaseModel) -> Json:

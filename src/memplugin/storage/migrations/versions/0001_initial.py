@@ -54,7 +54,10 @@ def _full_text() -> None:
         op.execute(_FTS5)
         return
     op.execute(_TSVECTOR)
-    op.execute("CREATE INDEX ix_lexical_vector ON lexical USING gin (vector)")
+    # Without the list of pending entries, which every search would have to read through.
+    op.execute(
+        "CREATE INDEX ix_lexical_vector ON lexical USING gin (vector) WITH (fastupdate = off)"
+    )
 
 
 def _number() -> sa.Column[Any]:
@@ -224,7 +227,7 @@ def _memory_records() -> None:
     op.create_index(
         "ix_memory_records_outbox",
         "memory_records",
-        ["workspace_id", "number"],
+        ["workspace_id", "status", "indexed_at", "number"],
         sqlite_where=_IN_OUTBOX,
         postgresql_where=_IN_OUTBOX,
     )

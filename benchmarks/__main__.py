@@ -1,0 +1,49 @@
+"""``python -m benchmarks [speed|scale|quality|import|all] [--quick]``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import warnings
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+
+from benchmarks import importing, quality, results, scale, speed
+from benchmarks.results import Part
+
+QUICK_SPEED = speed.Sizes(workspaces=10, records=1_000, questions=40)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the parts that were asked for; 0 whether or not targets are met."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("part", nargs="?", default="all", choices=[*PARTS, "all"])
+    parser.add_argument("--quick", action="store_true", help="smaller, for a first look")
+    asked = parser.parse_args(arguments)
+    console = Console()
+    console.print(f"[dim]{results.machine()}[/]\n")
+    done: list[Part] = []
+    for name in PARTS if asked.part == "all" else [asked.part]:
+        with console.status(f"{name} …"):
+            parts = PARTS[name](asked.quick)
+        for part in parts:
+            results.show(console, part)
+        done += parts
+    console.print(f"[dim]{results.save(done, quick=asked.quick)}[/]")
+    return 0
+
+
+def _speed(quick: bool) -> list[Part]:  # noqa: FBT001 -- one kind of switch for all
+    return speed.run(QUICK_SPEED if quick else speed.Sizes())
+
+
+PARTS: dict[str, Callable[[bool], list[Part]]] = {
+    "speed": _speed,
+    "scale": lambda quick: scale.run(scale.QUICK if quick else scale.Sizes()),
+    "quality": lambda quick: [quality.run(limit=20 if quick else None)],
+    "import": lambda quick: [importing.run(rounds=3 if quick else 5)],
+}
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,3 @@
+QUICK=None
+class Sizes: pass
+def run(s): return []

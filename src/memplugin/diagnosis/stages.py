@@ -1,0 +1,195 @@
+"""The way of one needed record through one task, stage after stage.
+
+A check is a function of one signature in ``_CHECKS``; the first that answers owns the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memplugin.claims import contradicts
+from memplugin.diagnosis.census import Census
+from memplugin.diagnosis.next_steps import verdict_of
+from memplugin.diagnosis.task_record import CandidateEntry, TaskRecord, WriteEntry
+from memplugin.diagnosis.wording import carries
+from memplugin.records import Explanation, Need, Stage, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One needed record on its way through one task."""
+
+    record: TaskRecord
+    need: Need
+    entry: WriteEntry
+    candidate: CandidateEntry | None
+    explanation: Explanation | None
+    asked_at: datetime | None
+    census: Census
+
+    def verdict(self, stage: Stage, cause: str, *evidence: str, rank: int | None = None) -> Verdict:
+        at = rank if rank is not None else (self.candidate.rank if self.candidate else None)
+        return verdict_of(stage, cause, *evidence, record_id=self.entry.record_id, rank=at)
+
+
+_Check = Callable[[_Case], Verdict | None]
+
+
+def follow(record: TaskRecord, need: Need, census: Census, entry: WriteEntry) -> Verdict:
+    """Names the stage at which one record was lost, or what became of it at the end."""
+    retrieval = record.retrieval
+    candidates = retrieval.candidates if retrieval else ()
+    case = _Case(
+        record=record,
+        need=need,
+        entry=entry,
+        candidate=next((c for c in candidates if c.record_id == entry.record_id), None),
+        explanation=next((e for e in census.explanations if e.record_id == entry.record_id), None),
+        asked_at=retrieval.at if retrieval else record.use.at,
+        census=census,
+    )
+    for check in _CHECKS:
+        if found := check(case):
+            return found
+    raise AssertionError("the last check answers every case")
+
+
+def _distorted(case: _Case) -> Verdict | None:
+    content, text = case.entry.content, case.need.text
+    if not (text and content and case.need.record_ids) or carries(text, content):
+        return None
+    return case.verdict("write", "distorted", f"the record says {content!r}, not {text!r}")
+
+
+def _unread(case: _Case) -> Verdict | None:
+    """Whether it was distorted can't be told without its text."""
+    if case.census.texts_known or not case.need.text or case.entry.status == "forgotten":
+        return None
+    return case.verdict(
+        "undetermined", "not_traced", "its text is hashed or left out on these spans"
+    )
+
+
+def _retired(case: _Case) -> Verdict | None:
+    at = case.entry.retired_at
+    if at is None or (case.asked_at and at > case.asked_at):
+        return None
+    return case.verdict("write", "retired", f"it was {case.entry.status} at {at.isoformat()}")
+
+
+def _not_queried(case: _Case) -> Verdict | None:
+    if case.record.retrieval is not None:
+        return None
+    return case.verdict("retrieval", "not_queried", "the task has no recall")
+
+
+def _not_a_candidate(case: _Case) -> Verdict | None:
+    if case.candidate is not None:
+        return None
+    excluded = case.explanation.excluded_by if case.explanation else None
+    if excluded == "unknown":
+        return case.verdict(
+            "undetermined",
+            "not_traced",
+            "it is no candidate; whether its scope excluded it is not on these spans",
+        )
+    if excluded:
+        return case.verdict("retrieval", "filtered_out", f"the request's {excluded} exclude it")
+    indexed_at = case.entry.indexed_at
+    if indexed_at is None or (case.asked_at and indexed_at > case.asked_at):
+        return case.verdict(
+            "retrieval", "not_indexed", "the vector index did not hold it when the task asked"
+        )
+    rank = case.explanation.rank if case.explanation else None
+    of = f" of {case.explanation.of}" if case.explanation else ""
+    return case.verdict(
+        "retrieval",
+        "beyond_depth",
+        f"it is not among the {len(_candidates(case))} candidates"
+        + (f"; its exact rank is {rank}{of}" if rank else "")
+        + ("; its exact rank can be told from the ledger only" if case.census.traced else ""),
+        rank=rank,
+    )
+
+
+def _candidates(case: _Case) -> Sequence[CandidateEntry]:
+    return case.record.retrieval.candidates if case.record.retrieval else ()
+
+
+def _not_shown(case: _Case) -> Verdict | None:
+    candidate, retrieval = case.candidate, case.record.retrieval
+    if candidate is None or retrieval is None or candidate.injected:
+        return None
+    place = f"it ranked {candidate.rank} of {len(retrieval.candidates)} with k={retrieval.k}"
+    if candidate.cut == "inapplicable_scope":
+        return case.verdict("retrieval", "filtered_out", place, "its scope does not apply here")
+    if candidate.cut in ("budget", "floor"):
+        return case.verdict("retrieval", "cut", place, f"it was cut for {candidate.cut}")
+    return case.verdict("retrieval", "below_cutoff", place)
+
+
+def _rightly_ignored(case: _Case) -> Verdict | None:
+    if case.need.should_use:
+        return None
+    return case.verdict("none", "rightly_ignored", "it was shown and was not to be used here")
+
+
+def _undecided(case: _Case) -> Verdict | None:
+    use = case.record.use
+    if use.decision_id is None:
+        return case.verdict(
+            "undetermined", "no_decision_recorded", "it was shown; no decision was recorded"
+        )
+    if use.status == "decided":
+        return None
+    return case.verdict("use", "no_answer", f"it was shown; the decision ended {use.status}")
+
+
+def _overridden(case: _Case) -> Verdict | None:
+    claim, answer = case.need.claim or case.entry.claim, case.record.use.answer
+    if not (case.census.texts_known and claim and answer):
+        if case.entry.record_id not in case.record.use.contradicted_record_ids:
+            return None
+        return case.verdict("use", "overridden", "it was shown; the answer goes against its claim")
+    other = contradicts(claim, answer)
+    if other is None:
+        return None
+    return case.verdict(
+        "use",
+        "overridden",
+        f"it was shown and claims {other}={claim[other]!r}; the answer says {answer[other]!r}",
+    )
+
+
+def _misapplied(case: _Case) -> Verdict | None:
+    use = case.record.use
+    if case.entry.record_id in use.cited_record_ids:
+        return case.verdict(
+            "use", "misapplied", "it was shown and cited, and the answer is still wrong"
+        )
+    if use.counterfactual_flip:
+        return case.verdict(
+            "use", "misapplied", "leaving it out changes the answer, which is still wrong"
+        )
+    return None
+
+
+def _ignored(case: _Case) -> Verdict | None:
+    return case.verdict("use", "ignored", "it was shown, and nothing in the decision refers to it")
+
+
+_CHECKS: tuple[_Check, ...] = (
+    _distorted,
+    _unread,
+    _retired,
+    _not_queried,
+    _not_a_candidate,
+    _not_shown,
+    _rightly_ignored,
+    _undecided,
+    _overridden,
+    _misapplied,
+    _ignored,
+)

@@ -1,0 +1,1 @@
+"""Reading spans back: from OTLP files, Jaeger and Tempo, into one model of a span."""

@@ -1,0 +1,154 @@
+"""Traces in Jaeger 2, through its HTTP API v3 (``/api/v3/traces``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, cast
+
+from memplugin.telemetry import names
+from memplugin.telemetry.readers.envelope import is_envelope, spans_in
+from memplugin.telemetry.readers.model import Note, Read, ReadSpan, merged
+from memplugin.telemetry.readers.web import TIMEOUT, Answer, Unusable, Web
+from memplugin.telemetry.readers.windows import rfc3339, windows
+
+Json = dict[str, Any]
+
+DEPTH = 1_000
+"""Traces asked for in one window; Jaeger gives 100 when nothing is asked."""
+
+
+class Jaeger:
+    """Traces in a Jaeger.
+
+    Args:
+        url: Of its query service, ``http://localhost:16686``.
+        headers: Sent with every request.
+        timeout: Seconds for each request.
+
+    Raises:
+        ConfigError: the URL is none.
+    """
+
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str] | None = None, timeout: float = TIMEOUT
+    ) -> None:
+        self._web = Web("Jaeger", url, headers, timeout)
+        self._services: list[str] | None = None
+        """Known once it turns out to be an older release, which is asked service by service."""
+
+    def spans_of_task(self, task_id: str, since: datetime, until: datetime) -> Read:
+        """See ``Source``."""
+        return self._found(names.TASK_ID, task_id, since, until)
+
+    def spans_of_record(self, record_id: str, since: datetime, until: datetime) -> Read:
+        """See ``Source``. Only of spans about one record: arrays can't be searched."""
+        return self._found(names.RECORD_ID, record_id, since, until)
+
+    def spans_of_traces(self, trace_ids: Iterable[str], since: datetime, until: datetime) -> Read:
+        """See ``Source``."""
+        reads: list[Read] = []
+        # Elasticsearch looks three days back unless it is told how far.
+        window = {"startTime": rfc3339(since), "endTime": rfc3339(until)}
+        try:
+            for trace_id in trace_ids:
+                answer = self._web.get(f"/api/v3/traces/{trace_id}", window)
+                missing = Note("missing", f"trace {trace_id} is not in Jaeger")
+                reads.append(self._read(answer, missing))
+        except Unusable as error:
+            reads.append(Read(notes=(error.note,)))
+        return merged(reads)
+
+    def _found(self, key: str, value: str, since: datetime, until: datetime) -> Read:
+        reads: list[Read] = []
+        try:
+            for start, end in windows(since, until):
+                reads += self._search(key, value, start, end)
+        except Unusable as error:
+            reads.append(Read(notes=(error.note,)))
+        read = merged(reads)
+        if read.spans or any(note.kind in ("refused", "unreadable") for note in read.notes):
+            return read
+        text = (
+            f"Jaeger at {self._web.base} has no span with {key} = {value} from "
+            f"{since:%Y-%m-%d} to {until:%Y-%m-%d}: check the id, --since, sampling and retention."
+        )
+        return Read(notes=(*read.notes, Note("empty", text)))
+
+    def _search(self, key: str, value: str, start: datetime, end: datetime) -> Iterator[Read]:
+        attributes = json.dumps({key: value})
+        if self._services is None:
+            answer = self._web.get(
+                "/api/v3/traces",
+                {
+                    "query.attributes": attributes,
+                    "query.startTimeMin": rfc3339(start),
+                    "query.startTimeMax": rfc3339(end),
+                    "query.searchDepth": DEPTH,
+                },
+            )
+            if answer.status != 400:
+                yield self._with(self._read(answer), key, value)
+                return
+            self._services = self._older(answer)
+        for service in self._services:
+            answer = self._web.get(
+                "/api/v3/traces",
+                {
+                    "query.service_name": service,
+                    "query.attributes": attributes,
+                    "query.start_time_min": rfc3339(start),
+                    "query.start_time_max": rfc3339(end),
+                    "query.num_traces": DEPTH,
+                },
+            )
+            if answer.status == 400:
+                raise Unusable("refused", self._web.trouble(answer).text)
+            yield self._with(self._read(answer), key, value)
+
+    def _older(self, refusal: Answer) -> list[str]:
+        """The services of a release that searches one service at a time."""
+        answer = self._web.get("/api/v3/services")
+        if answer.status != 200 or not isinstance(answer.document, dict):
+            raise Unusable("refused", self._web.trouble(refusal).text)
+        return cast(list[str], cast(Json, answer.document).get("services") or [])
+
+    def _read(self, answer: Answer, missing: Note | None = None) -> Read:
+        document: Any = answer.document
+        if answer.status == 404 and isinstance(document, dict) and "error" in document:
+            return Read(notes=(missing,) if missing else ())
+        if answer.status == 404 or (answer.status == 200 and not _holds_spans(document)):
+            raise Unusable(
+                "unreadable",
+                f"{self._web.base} answered {answer.status} and no traces: it is not a Jaeger with "
+                "the API v3 (2.0 or later). Check the URL and the version.",
+            )
+        if answer.status != 200:
+            return Read(notes=(self._web.trouble(answer),))
+        try:
+            return Read(tuple(spans_in(cast(Json, document))))
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise Unusable(
+                "unreadable", f"Jaeger at {self._web.base} gave what is no OTLP ({error})."
+            ) from error
+
+    def _with(self, read: Read, key: str, value: str) -> Read:
+        """Only the traces that have it: older releases search for the service alone."""
+        traces = {span.trace_id for span in read.spans}
+        wanted = {span.trace_id for span in read.spans if _has(span, key, value)}
+        notes = list(read.notes)
+        if len(traces) >= DEPTH:
+            text = f"Jaeger gave {DEPTH} traces of one week and may have more: narrow --since."
+            notes.append(Note("partial", text))
+        return Read(tuple(s for s in read.spans if s.trace_id in wanted), tuple(notes))
+
+
+def _holds_spans(document: Any) -> bool:
+    return document == {} or is_envelope(document)
+
+
+def _has(span: ReadSpan, key: str, value: str) -> bool:
+    return span.text(key) == value or any(
+        str(event.attributes.get(key)) == value for event in span.events
+    )
