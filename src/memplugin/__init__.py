@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from memplugin.config import MemoryConfig, MemoryContext
     from memplugin.diagnosis.attribution import attribute
     from memplugin.diagnosis.census import Census
+    from memplugin.diagnosis.replay import Replay
     from memplugin.diagnosis.task_record import TaskRecord
     from memplugin.errors import MemPluginError
     from memplugin.memory.front import Memory
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from memplugin.records import (
         Candidate,
         Decision,
+        Evidence,
         Explanation,
         MemoryRecord,
         Need,
         Outcome,
+        Override,
+        Resolved,
         Retrieval,
         Support,
         Verdict,
@@ -31,6 +35,7 @@ __all__ = [
     "Candidate",
     "Census",
     "Decision",
+    "Evidence",
     "Explanation",
     "MemPluginError",
     "Memory",
@@ -39,6 +44,9 @@ __all__ = [
     "MemoryRecord",
     "Need",
     "Outcome",
+    "Override",
+    "Replay",
+    "Resolved",
     "Retrieval",
     "Support",
     "Task",
@@ -55,6 +63,7 @@ _HOME = {
     "Memory": "memory.front",
     "MemoryConfig": "config",
     "MemoryContext": "config",
+    "Replay": "diagnosis.replay",
     "Task": "memory.task",
     "TaskRecord": "diagnosis.task_record",
     "attribute": "diagnosis.attribution",

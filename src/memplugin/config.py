@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, get_args
 
 from memplugin.errors import ConfigError, ContextError
+from memplugin.learn_config import LearnConfig
 from memplugin.records import STANDING_KINDS, Scope
 from memplugin.text import clean
 
@@ -18,6 +20,7 @@ MAX_SCOPE_KEYS = 10
 """A request's scope selects records by every subset of it (2^n), so n is bounded."""
 
 KeepTurns = Literal["full", "hash", "off"]
+ConfidencePolicy = Literal["beta", "ema"]
 OnOverride = Literal["flag", "ask_again", "enforce"]
 ContentMode = Literal["none", "hash", "truncate", "full"]
 
@@ -119,8 +122,22 @@ class MemoryConfig:
         screen: Called with a proposal's content; returns why it must not be stored
             (secret, personal data), or None.
 
+    Beliefs:
+        confidence_policy: How confidence follows from evidence. ``beta`` is a posterior
+            over all of it, whatever its order. ``ema`` is the moving average that it
+            replaces: kept to reproduce old numbers. A record takes on another policy with
+            its next piece of evidence.
+        seed_strength: How many observations of full weight and salience the confidence a
+            record is written with is worth.
+        specialisations_to_lower: From how many distinct narrower scopes a belief must be
+            contradicted before that counts against the belief itself.
+        observation_half_life_days: Age at which an observation counts half when
+            observations are ranked.
+
     Retrieval:
         policy: Default ranking policy.
+        structural_keys: Keys of a scope that link a record to the thing a request is about,
+            for policies that give a bonus for it.
         k_standing: How many standing preferences and instructions are shown beside k.
         token_budget: Most tokens of memories shown; None for no limit.
         count_tokens: Length of a text in tokens (default: four characters each).
@@ -142,6 +159,9 @@ class MemoryConfig:
             ``enforce`` puts the claimed value into the answer, and flags that too.
         override_confidence: Confidence from which a claim need not be pinned for that.
 
+    Learn:
+        learn: What an outcome is worth, who gets the credit, and who is evicted.
+
     Trace:
         content_on_spans: ``none``, ``hash`` (keyed), ``truncate`` or ``full``.
         truncate_chars: For ``truncate``.
@@ -157,7 +177,13 @@ class MemoryConfig:
     near_duplicate: float = 0.95
     screen: Callable[[str], str | None] | None = None
 
+    confidence_policy: ConfidencePolicy = "beta"
+    seed_strength: float = 4.0
+    specialisations_to_lower: int = 3
+    observation_half_life_days: float = 30.0
+
     policy: str = "balanced"
+    structural_keys: tuple[str, ...] = ("property", "owner")
     k_standing: int = 5
     standing_kinds: frozenset[str] = STANDING_KINDS
     token_budget: int | None = 2_000
@@ -174,6 +200,8 @@ class MemoryConfig:
     on_override: OnOverride = "flag"
     override_confidence: float = 0.8
 
+    learn: LearnConfig = field(default_factory=LearnConfig)
+
     content_on_spans: ContentMode = "hash"
     truncate_chars: int = 80
     hash_key: bytes | None = field(default=None, repr=False)
@@ -184,15 +212,25 @@ class MemoryConfig:
             value = getattr(self, name)
             if not -1.0 <= value <= 1.0:
                 raise ConfigError(f"{name} is {value}: give a number between 0 and 1.")
-        for name in ("max_content_chars", "exact_limit", "cache_bytes", "truncate_chars"):
+        counted = ("max_content_chars", "exact_limit", "cache_bytes", "truncate_chars")
+        for name in (*counted, "specialisations_to_lower"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}: give at least 1.")
+        for name in ("seed_strength", "observation_half_life_days"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} is {getattr(self, name)}: give a number above 0.")
         if self.decide_retries < 0 or self.k_standing < 0:
             raise ConfigError("decide_retries and k_standing can't be negative.")
-        if self.on_override not in (offered := get_args(OnOverride)):
-            raise ConfigError(
-                f"on_override is {self.on_override!r}: use one of {', '.join(offered)}."
-            )
+        for name, offered in (
+            ("on_override", get_args(OnOverride)),
+            ("confidence_policy", get_args(ConfidencePolicy)),
+            ("content_on_spans", get_args(ContentMode)),
+            ("keep_turns", get_args(KeepTurns)),
+        ):
+            if getattr(self, name) not in offered:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)!r}: use one of {', '.join(offered)}."
+                )
 
     @classmethod
     def from_env(cls, **fields: Any) -> Self:
@@ -200,7 +238,8 @@ class MemoryConfig:
 
         ``MEMPLUGIN_CONTENT_ON_SPANS``, ``MEMPLUGIN_HASH_KEY``, ``MEMPLUGIN_KEEP_TURNS``,
         ``MEMPLUGIN_TIMEZONE``, and OpenTelemetry's own
-        ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true`` for ``full``.
+        ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` for ``full``: ``true``, or in
+        its newer form ``span_only`` or ``span_and_event``.
 
         Raises:
             ConfigError: a variable has a value that is not offered.
@@ -210,7 +249,8 @@ class MemoryConfig:
 
 def _from_environment() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if os.environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").lower() == "true":
+    captured = os.environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "")
+    if captured.strip().lower() in ("true", "span_only", "span_and_event"):
         found["content_on_spans"] = "full"
     for variable, name, offered in (
         ("MEMPLUGIN_CONTENT_ON_SPANS", "content_on_spans", ("none", "hash", "truncate", "full")),

@@ -10,6 +10,7 @@
     │   └── RecordNotFound     no such record in this workspace
     ├── EmbedderError          an embedding model gave no usable vector
     │   └── EmbedderUnavailable  … or could not be loaded at all
+    ├── TracesUnavailable      a trace backend or file gave nothing to work with
     └── LocalModelUnavailable  the packages of the demo's local model are missing
 
 A message says what was wrong and ends with what to do. Errors of other libraries are
@@ -58,6 +59,10 @@ class EmbedderError(MemPluginError):
 
 class EmbedderUnavailable(EmbedderError):
     """An embedding model could not be loaded."""
+
+
+class TracesUnavailable(MemPluginError):
+    """A trace backend or file gave nothing to work with."""
 
 
 class LocalModelUnavailable(MemPluginError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -11,14 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplugin.config import KeepTurns, MemoryContext
+from memplugin.crediting import Crediting
 from memplugin.records import (
     Decision,
+    Evidence,
     Json,
     MemoryRecord,
     Outcome,
     Proposal,
     Retrieval,
     Ruling,
+    Scope,
     SpanRef,
     Turn,
     WriteReceipt,
@@ -102,6 +106,32 @@ Rule = Callable[[Proposal, Known], Ruling]
 
 
 @dataclass(frozen=True, slots=True)
+class Belief:
+    """What a record's confidence starts from.
+
+    Attributes:
+        confidence: That it was written with.
+        strength: How many observations that is worth.
+        scope: The record's.
+        pinned_at: The confidence at which it was pinned; None while it is not.
+    """
+
+    confidence: float
+    strength: float
+    scope: Scope
+    pinned_at: float | None = None
+
+
+Weigh = Callable[[Belief, Sequence[Evidence]], float]
+"""Confidence from a seed and the whole set of evidence, as the ledger sees it."""
+
+
+def unmoved(belief: Belief, evidence: Sequence[Evidence]) -> float:
+    """A ``Weigh`` for where confidence is of no concern: the seed's, whatever the evidence."""
+    return belief.confidence if belief.pinned_at is None else belief.pinned_at
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """One write, to be settled in one transaction.
 
@@ -114,6 +144,7 @@ class Batch:
             earlier proposals of this batch would make.
         failure: Why the extraction failed: kept as one failed proposal, and the turns
             stay unread, so that the next call tries again.
+        seed_strength: How many observations the confidence of a new record is worth.
     """
 
     context: MemoryContext
@@ -127,6 +158,25 @@ class Batch:
     )
     failure: str | None = None
     span: SpanRef | None = None
+    seed_strength: float = 4.0
+
+
+INSTEAD_OF = "observed instead of "
+"""Begins the source of a record that was observed where another one did not hold; the other
+one's id follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What came of an observation.
+
+    Attributes:
+        record: The observed record, as it stands now.
+        receipts: Of the proposals that came with it; none when it was counted before.
+    """
+
+    record: MemoryRecord
+    receipts: Sequence[WriteReceipt] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +253,7 @@ class TaskRows:
     outcomes: Sequence[Outcome]
 
 
-class Ledger(Protocol):
+class Ledger(Crediting, Protocol):
     """The truth. Every method is atomic, safe in threads, and raises ``StoreError``.
 
     Every look-up takes the workspace and compares it by equality.
@@ -246,12 +296,45 @@ class Ledger(Protocol):
         """What came of these turns when this extractor read them."""
         ...
 
-    def settle(self, batch: Batch, rule: Rule) -> list[WriteReceipt]:
+    def settle(self, batch: Batch, rule: Rule, weigh: Weigh = unmoved) -> list[WriteReceipt]:
         """Rules on proposals and stores everything, in one transaction.
 
         Two writers of one workspace take turns. A proposal that is there already gets
         its first receipt again and is not ruled on (``rejected``, ``tombstoned`` when its
         record was forgotten since). Receipts stand in the proposals' order.
+
+        An attached proposal is evidence for its record, a rejected one that names a record
+        it is against is evidence against that; their confidence follows.
+        """
+        ...
+
+    def observe(
+        self, evidence: Evidence, batch: Batch, rule: Rule, weigh: Weigh = unmoved
+    ) -> Observed:
+        """Adds evidence to a record and settles what it gives rise to, in one transaction.
+
+        Evidence that is there already changes nothing. The record's confidence follows the
+        evidence before the batch is ruled on; the batch's proposals are narrower beliefs,
+        for which the same observation is evidence in favour.
+
+        Raises:
+            RecordNotFound: no such record in this workspace.
+            StoreError: it is not active.
+        """
+        ...
+
+    def evidence(self, workspace_id: str, record_id: str) -> list[Evidence]:
+        """All evidence for and against a record, oldest first."""
+        ...
+
+    def set_pinned(
+        self, workspace_id: str, record_id: str, *, pinned: bool, weigh: Weigh = unmoved
+    ) -> MemoryRecord:
+        """Freezes a record's confidence, or lets it follow all of its evidence again.
+
+        Raises:
+            RecordNotFound: no such record in this workspace.
+            StoreError: it is not active.
         """
         ...
 
@@ -307,6 +390,14 @@ class Ledger(Protocol):
     # -- retrieval
     def state(self, workspace_id: str) -> WorkspaceState:
         """Returns zeros for a workspace that has no records."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Everything that this thread reads inside is of one moment; nothing is written."""
+        ...
+
+    def pending(self, workspace_id: str) -> int:
+        """How many active records the vector index does not hold yet."""
         ...
 
     def directory(self, workspace_id: str, since: int) -> list[Entry]:

@@ -111,7 +111,7 @@ class Proposal(Noun):
     """
 
     id: str
-    operation: Literal["write", "remember"]
+    operation: Literal["write", "remember", "observe"]
     content: str
     kind: str
     scope: Scope
@@ -143,6 +143,7 @@ class Ruling(Noun):
     Attributes:
         record_id: The record made (accepted, superseded) or attached to; else None.
         replaced_id: The record a superseding one replaced.
+        against_id: The record that a rejected proposal is evidence against.
         reason: Why, in one word or ``word: detail``; None when accepted.
     """
 
@@ -151,6 +152,7 @@ class Ruling(Noun):
     reason: str | None = None
     record_id: str | None = None
     replaced_id: str | None = None
+    against_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +174,44 @@ class WriteReceipt(Noun):
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence(Noun):
+    """One observation for or against a record.
+
+    Attributes:
+        id: Made of what was observed and where, so that a node that runs again counts once.
+        weight: How much it says about the record, from 0.
+        salience: How much it stood out, 0 to 1.
+        scope: Of the request it comes from.
+        at: When it was observed.
+        proposal_id: The proposal that was attached to the record; None for an observation.
+    """
+
+    id: str
+    record_id: str
+    supports: bool
+    weight: float
+    salience: float
+    scope: Scope
+    at: datetime
+    session_id: str
+    task_id: str
+    note: str | None = None
+    proposal_id: str | None = None
+
+    @property
+    def amount(self) -> float:
+        """What it adds for or against: ``|weight| * salience``."""
+        return abs(self.weight) * self.salience
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryRecord(Noun):
     """A memory that was let through the gate. Its content never changes.
 
     Attributes:
+        confidence: What its seed and all its evidence come to, 0 to 1.
+        pinned: Evidence is kept, and its confidence does not move.
+        evidence_count: How many pieces of evidence there are, for and against.
         seq: The workspace's sequence number of its last change of state.
         traceparent: The span that wrote it; None when there was no valid one.
         indexed_at: When the vector index held it; None while it is in the outbox.
@@ -297,6 +333,22 @@ class Retrieval(Noun):
         return tuple(c for c in self.candidates if c.injected)
 
 
+@dataclass(frozen=True, slots=True)
+class Resolved(Noun):
+    """What memory says of one field for one request.
+
+    Attributes:
+        scope: Of the record it comes from: how specific the answer is.
+    """
+
+    field: str
+    value: Any
+    record_id: str
+    scope: Scope
+    confidence: float
+    pinned: bool
+
+
 # ---------------------------------------------------------------- use
 
 
@@ -403,6 +455,80 @@ class Decision(Noun, Generic[AnswerT]):
     options: Json = field(default_factory=dict[str, Any])
 
 
+# ---------------------------------------------------------------- counterfactual
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Noun):
+    """An answer, and how many runs gave it; None stands for a reply that decided nothing."""
+
+    answer: Json | None
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Runs(Noun):
+    """One side of a counterfactual: the same messages, sent again and again.
+
+    Attributes:
+        answers: The different ones, the most frequent first.
+        usual: How many runs gave the answer that is usual over both sides.
+        failed: Calls that came to no reply at all; they count for nothing.
+    """
+
+    answers: tuple[Answered, ...]
+    usual: int
+    failed: int = 0
+
+    @property
+    def total(self) -> int:
+        """How many runs there are."""
+        return sum(answered.runs for answered in self.answers)
+
+    @property
+    def variation(self) -> float:
+        """How often this side varies by itself: share of runs off its own usual answer."""
+        return 1 - self.answers[0].runs / self.total if self.answers else 0.0
+
+
+Bearing = Literal["load_bearing", "not", "uncertain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counterfactual(Noun):
+    """What leaving one record out of a stored decision does to its answer.
+
+    Attributes:
+        verdict: ``load_bearing``: the answers differ by more than chance. ``not``: a
+            difference of half the runs or more can be ruled out. Else ``uncertain``.
+        flip: Whether most runs without it answer otherwise than is usual with it.
+        p_value: Of an exact test; None when the model is deterministic.
+        detectable: The smallest change in the share of usual answers that this many runs
+            would show with a probability of 0.8; None when even a complete one might not.
+        deterministic: Whether the model was said to be and every repeat agreed, so that
+            few runs were made.
+        cited: Whether the stored decision cites the record.
+        model: As the provider reported it.
+    """
+
+    id: str
+    workspace_id: str
+    task_id: str
+    session_id: str
+    decision_id: str
+    record_id: str
+    verdict: Bearing
+    flip: bool
+    p_value: float | None
+    detectable: float | None
+    deterministic: bool
+    with_record: Runs
+    without_record: Runs
+    cited: bool
+    model: str | None
+    created_at: datetime
+
+
 # ---------------------------------------------------------------- outcome, verdict
 
 
@@ -411,7 +537,7 @@ class Outcome(Noun):
     """How one attempt at a task ended.
 
     Attributes:
-        value: 1.0 for success, 0.0 for failure.
+        value: What it is worth, by the table in ``LearnConfig.grades``.
         action: What the agent did, in its own text.
     """
 
@@ -427,6 +553,99 @@ class Outcome(Noun):
     action: str | None
     arm: str
     created_at: datetime
+
+
+# ---------------------------------------------------------------- credit
+
+
+@dataclass(frozen=True, slots=True)
+class CreditTotals(Noun):
+    """What is known of one record over the reported attempts in which it was shown.
+
+    Whether it was followed is what a judge or a cosine says: a sign, and no proof that it
+    caused anything.
+
+    Attributes:
+        attempts: In how many it was shown.
+        successes: How many of them passed.
+        outcome: Sum of value * confidence.
+        credited: Sum of value * confidence * weight.
+        judged: Attempts of which the judge has said whether it was followed.
+        followed: In how many of these it was.
+        compared: Attempts with a cosine and no word of the judge.
+        close: In how many of these the cosine says that it was followed.
+    """
+
+    attempts: int
+    successes: int
+    outcome: float
+    credited: float
+    judged: int
+    followed: int
+    judged_successes: int
+    followed_successes: int
+    compared: int
+    close: int
+    compared_successes: int
+    close_successes: int
+
+    @property
+    def successes_known(self) -> tuple[int, int]:
+        """Successes of which is known whether it was followed, and those in which it was.
+
+        By the judge where there is any word of it, else by the cosine.
+        """
+        if self.judged_successes:
+            return self.judged_successes, self.followed_successes
+        return self.compared_successes, self.close_successes
+
+
+@dataclass(frozen=True, slots=True)
+class LearnReport(Noun):
+    """What one run of ``learn`` did.
+
+    Attributes:
+        found: Rows that were not scored, of attempts with an action.
+        judged: Rows the judge has judged.
+        followed: Those of them that it found followed.
+        compared: Rows that got a cosine.
+        failed: Rows of which something failed; the next run tries them again.
+        left: Rows that this run did not come to (``limit``, or it was stopped).
+        without_action: Unscored rows of attempts whose action was not reported.
+        cut_short: Distinct actions longer than the embedding model reads.
+        judge: Version of the judge's prompt; None without a judge.
+        stopped: Why the run ended early: the judge could not be reached.
+    """
+
+    found: int
+    judged: int
+    followed: int
+    compared: int
+    failed: int
+    left: int
+    without_action: int
+    cut_short: int
+    judge: str | None = None
+    stopped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction(Noun):
+    """A record that credit says should go.
+
+    Attributes:
+        reason: ``negative_utility`` or ``rarely_followed``.
+        utility: Its mean, shrunk towards the prior.
+        done: Whether it was retired; False in a dry run.
+    """
+
+    record_id: str
+    content: str
+    kind: str
+    reason: str
+    utility: float
+    totals: CreditTotals
+    done: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class StructuredReply:
 
 
 def structured(
-    model: BaseChatModel, schema: type[BaseModel], options: Mapping[str, Any]
+    model: BaseChatModel, schema: type[BaseModel] | Json, options: Mapping[str, Any]
 ) -> Runnable[Any, Any]:
     """The model, bound to a schema; its output goes to ``read_reply``.
 
@@ -65,14 +65,15 @@ def structured(
 
     Args:
         model: Any chat model that has ``with_structured_output``.
-        schema: What the reply should look like.
+        schema: What the reply should look like; a model, or a JSON schema.
         options: Further arguments of ``with_structured_output``.
 
     Raises:
         SchemaError: the schema can't be written in the strict form.
     """
     arguments = {**_as_for_a_class(model, options), **options, "include_raw": True}
-    return model.with_structured_output(strict_schema(schema.model_json_schema()), **arguments)
+    wanted = schema if isinstance(schema, dict) else schema.model_json_schema()
+    return model.with_structured_output(strict_schema(wanted), **arguments)
 
 
 def _as_for_a_class(model: BaseChatModel, options: Mapping[str, Any]) -> dict[str, Any]:

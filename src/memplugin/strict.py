@@ -104,7 +104,7 @@ def _object(node: Json, at: _At) -> Json:
 
 
 def _nullable(node: Json) -> Json:
-    if _accepts_null(node):
+    if accepts_null(node):
         return node
     outside = {key: node[key] for key in ("description",) if key in node}
     inside = {key: value for key, value in node.items() if key not in outside}
@@ -114,13 +114,14 @@ def _nullable(node: Json) -> Json:
     }
 
 
-def _accepts_null(node: Json) -> bool:
+def accepts_null(node: Json) -> bool:
+    """Whether null is valid for a schema."""
     types = node.get("type")
     if types == "null" or (isinstance(types, list) and "null" in types):
         return True
     if None in node.get("enum", ()):
         return True
-    return any(_accepts_null(branch) for branch in node.get("anyOf", ()))
+    return any(accepts_null(branch) for branch in node.get("anyOf", ()))
 
 
 def objects_in(node: Json, path: str = "") -> Iterator[tuple[str, Json]]:

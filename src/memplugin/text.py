@@ -54,6 +54,15 @@ def canonical_json(value: object) -> str:
     )
 
 
+_LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x7f\x85\u2028\u2029"}
+"""Ends of lines that JSON leaves as they are (it escapes those below U+0020)."""
+
+
+def json_line(value: Mapping[str, Any]) -> str:
+    """JSON on one line, whatever takes which character for a line's end."""
+    return json.dumps(value, ensure_ascii=False).translate(_LINE_ENDS)
+
+
 def digest(*parts: str, length: int = 24) -> str:
     """A hex digest of parts; no two different tuples of parts are joined alike."""
     framed = "".join(f"{len(part)}:{part}" for part in parts)

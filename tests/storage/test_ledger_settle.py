@@ -66,11 +66,11 @@ def test_an_accepted_proposal_becomes_a_record_with_everything_it_said(ledger: S
     }
 
 
-def test_confidence_starts_as_a_beta_posterior_of_strength_four(ledger: SqlLedger) -> None:
+def test_a_record_keeps_the_confidence_it_was_written_with_as_a_seed_of_strength_four(ledger: SqlLedger) -> None:
     write(ledger, "the office closes at six", confidence=0.75)
     with connection_of(ledger) as connection:
-        row = connection.execute(text("SELECT alpha, beta FROM memory_records")).one()
-    assert tuple(row) == (3.0, 1.0)
+        row = connection.execute(text("SELECT seed_confidence, seed_strength FROM memory_records")).one()
+    assert tuple(row) == (0.75, 4.0)
 
 
 def test_settling_the_same_twice_gives_the_same_receipts_and_no_second_row(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -15,13 +14,12 @@ from memplugin.cli import output
 from memplugin.cli.group import answer
 from memplugin.cli.options import AsJson, Workspace, Yes
 from memplugin.cli.place import place_of
+from memplugin.cli.times import age
 from memplugin.cli.views.operations import forgotten_view, pruned_view
 from memplugin.cli.views.parts import text
 from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError, EmbedderUnavailable, RecordNotFound
 from memplugin.storage.survey import survey
-
-_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 def reindex(
@@ -93,7 +91,7 @@ def prune(
     What goes can't be diagnosed any more. Exit code 1: you said no.
     """
     place = place_of(context)
-    before = datetime.now(UTC) - _age(older_than)
+    before = datetime.now(UTC) - age(older_than, "--older-than")
     with survey(place.ledger_url) as store:
         found = store.prunable(before, workspace)
     if any(found.values()):
@@ -140,16 +138,6 @@ def forget(
         output.print_json(gone.to_json())
     else:
         output.show(text(f"{record_id} is forgotten."))
-
-
-def _age(given: str) -> timedelta:
-    found = re.fullmatch(r"(\d{1,5})([hdw])", given.strip())
-    if not found:
-        raise ConfigError(
-            f"--older-than is {given!r}: give a number of hours, days or weeks, such as 12h, 90d "
-            "or 8w."
-        )
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
 def _confirm(question: str, *, yes: bool) -> None:

@@ -11,6 +11,7 @@ from memplugin.cli import output
 from memplugin.cli.group import NothingFound, answer
 from memplugin.cli.options import AnyWorkspace, AsJson
 from memplugin.cli.place import place_of
+from memplugin.cli.traces import LEDGER, From, Headers, Since, Traces, Until, traces_at
 from memplugin.cli.views.task import task_view
 from memplugin.cli.views.verdicts import verdicts_view
 from memplugin.diagnosis.tally import tally
@@ -28,14 +29,21 @@ def task(
     context: typer.Context,
     task_id: Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")],
     workspace: AnyWorkspace = None,
+    place: From = LEDGER,
+    since: Since = None,
+    until: Until = None,
+    headers: Headers = None,
     as_json: AsJson = False,
 ) -> None:
     """What did a task write, retrieve and use? Shows its record.
 
     Exit code 1: there is no such task.
     """
-    with place_of(context).ledger() as ledger:
-        record = _record(ledger, task_id, workspace)
+    if traces := traces_at(place, since, until, headers):
+        record = traces.task(task_id, workspace).record
+    else:
+        with place_of(context).ledger() as ledger:
+            record = _record(ledger, task_id, workspace)
     if record is None:
         raise NothingFound(_no_task(task_id, workspace))
     if as_json:
@@ -62,6 +70,10 @@ def diagnose(
     every: Annotated[
         bool, typer.Option("--all", help="All tasks of the workspace, those that passed too.")
     ] = False,
+    place: From = LEDGER,
+    since: Since = None,
+    until: Until = None,
+    headers: Headers = None,
     as_json: AsJson = False,
 ) -> None:
     """Which stage failed: write, retrieval or use? Shows a verdict for each task.
@@ -74,13 +86,16 @@ def diagnose(
         text=clean(correction) if correction else None,
         corrected=correction is not None,
     )
-    with place_of(context).opened() as store:
-        records = (
-            _named(store.ledger, task_ids, workspace)
-            if task_ids
-            else _all_of(store.ledger, workspace, every=every)
-        )
-        verdicts = list(_verdicts(store, records, wanted))
+    if traces := traces_at(place, since, until, headers):
+        verdicts = _from_traces(traces, task_ids or (), workspace, wanted)
+    else:
+        with place_of(context).opened() as store:
+            records = (
+                _named(store.ledger, task_ids, workspace)
+                if task_ids
+                else _all_of(store.ledger, workspace, every=every)
+            )
+            verdicts = list(_verdicts(store, records, wanted))
     if as_json:
         table = [row.to_json() for row in tally(verdicts)]
         output.print_json({"verdicts": [v.to_json() for v in verdicts], "table": table})
@@ -98,6 +113,18 @@ def _verdicts(store: Store, records: Sequence[TaskRecord], need: Need) -> Iterat
             verdict = judge(store, record, need)
             publish(store, record, verdict)
             yield verdict
+
+
+def _from_traces(
+    traces: Traces, task_ids: Sequence[str], workspace: str | None, need: Need
+) -> list[Verdict]:
+    if not task_ids:
+        raise ConfigError("no task is named: traces are searched by task, so give task ids.")
+    with output.progress("reading traces") as bar:
+        return [
+            traces.task(task_id, workspace, need.record_ids).judge(need)
+            for task_id in bar.track(dict.fromkeys(task_ids))
+        ]
 
 
 def _named(ledger: Ledger, task_ids: Sequence[str], workspace: str | None) -> list[TaskRecord]:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from memplugin.diagnosis.census import Census
 from memplugin.diagnosis.next_steps import verdict_of
-from memplugin.diagnosis.stages import follow
+from memplugin.diagnosis.stages import against, follow
 from memplugin.diagnosis.task_record import TaskRecord, WriteEntry
 from memplugin.diagnosis.wording import carries
 from memplugin.records import Need, Stage, Verdict
@@ -37,7 +37,10 @@ def _attributed(record: TaskRecord, need: Need, census: Census | None) -> Verdic
     if record.success and not need.corrected:
         return verdict_of("none", "passed", "the task's last attempt was reported as passed")
     if not (need.record_ids or need.text or need.claim):
-        return verdict_of("undetermined", "no_need", "what should have been used is not known")
+        seen = (f"flagged memory_override: {against(one)}" for one in record.use.overrides)
+        return verdict_of(
+            "undetermined", "no_need", "what should have been used is not known", *seen
+        )
     if not (need.record_ids or census is None or census.texts_known):
         return verdict_of(
             "undetermined",

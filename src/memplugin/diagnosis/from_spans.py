@@ -16,12 +16,13 @@ from memplugin.diagnosis.traced_writes import (
     TracedWrites,
     at,
     item,
+    json_list,
     json_object,
     shows_texts,
     whole_text,
     wrote_something,
 )
-from memplugin.records import Json, Support
+from memplugin.records import Json, Override, Support
 from memplugin.telemetry import names
 from memplugin.telemetry.readers.model import ReadSpan
 
@@ -55,7 +56,7 @@ def record_from_spans(
     seen = {c.record_id for r in retrievals for c in r.candidates}
     decisions = _each(mine, names.USE)
     outcomes = [span for span in mine if span.name == names.OUTCOME.span_name]
-    use = _use(decisions[-1]) if decisions else UseEntry()
+    use = _use(decisions[-1], traced) if decisions else UseEntry()
     return TaskRecord(
         task_id=task_id,
         workspace_id=workspace_id,
@@ -135,7 +136,7 @@ def _candidates(span: ReadSpan, traced: TracedWrites) -> Iterable[CandidateEntry
         )
 
 
-def _use(span: ReadSpan) -> UseEntry:
+def _use(span: ReadSpan, traced: TracedWrites) -> UseEntry:
     return UseEntry(
         cited_record_ids=span.texts(names.CITED_IDS),
         decision_id=span.text(names.DECISION_ID),
@@ -147,7 +148,17 @@ def _use(span: ReadSpan) -> UseEntry:
         order_preserved=span.flag(names.ORDER_PRESERVED),
         at=at(span),
         contradicted_record_ids=span.texts(names.CONTRADICTED_IDS),
+        overrides=tuple(_overrides(span, traced)),
     )
+
+
+def _overrides(span: ReadSpan, traced: TracedWrites) -> Iterable[Override]:
+    for shown in json_list(span.text(names.OVERRIDES)):
+        if not shows_texts(span):
+            shown |= {"answer": None, "claimed": None}
+        if traced.forgotten(shown["record_id"]):
+            shown["claimed"] = None
+        yield Override(**shown)
 
 
 def _answer(span: ReadSpan) -> Json | None:

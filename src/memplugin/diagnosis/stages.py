@@ -5,8 +5,8 @@ A check is a function of one signature in ``_CHECKS``; the first that answers ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memplugin.claims import contradicts
@@ -14,7 +14,7 @@ from memplugin.diagnosis.census import Census
 from memplugin.diagnosis.next_steps import verdict_of
 from memplugin.diagnosis.task_record import CandidateEntry, TaskRecord, WriteEntry
 from memplugin.diagnosis.wording import carries
-from memplugin.records import Explanation, Need, Stage, Verdict
+from memplugin.records import Explanation, Need, Override, Stage, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,30 @@ def follow(record: TaskRecord, need: Need, census: Census, entry: WriteEntry) ->
     )
     for check in _CHECKS:
         if found := check(case):
-            return found
+            return replace(found, evidence=(*found.evidence, *_noticed(case)))
     raise AssertionError("the last check answers every case")
+
+
+def against(override: Override) -> str:
+    """What an override comes to, in a sentence."""
+    sure = "pinned" if override.pinned else f"confidence {override.confidence:.2f}"
+    ranked = f" at rank {override.rank}" if override.rank else ""
+    shown = "shown" if override.shown else "not shown"
+    then = "; its value was put into the answer" if override.enforced else ""
+    return (
+        f"the model's {override.field} is not what {override.record_id} ({sure}, {shown}{ranked}) "
+        f"claims{then}"
+    )
+
+
+def _noticed(case: _Case) -> Iterator[str]:
+    """What the decision's flags say of the record, beside what the stages say."""
+    use, record_id = case.record.use, case.entry.record_id
+    for override in use.overrides:
+        if override.record_id == record_id:
+            yield f"flagged memory_override: {against(override)}"
+    if use.chosen_support and use.chosen_support.id == record_id and not use.chosen_support.shown:
+        yield "flagged support_not_shown: the answer agrees with it all the same"
 
 
 def _distorted(case: _Case) -> Verdict | None:
@@ -169,6 +191,8 @@ def _misapplied(case: _Case) -> Verdict | None:
         return case.verdict(
             "use", "misapplied", "it was shown and cited, and the answer is still wrong"
         )
+    if any(one.enforced and one.record_id == case.entry.record_id for one in use.overrides):
+        return case.verdict("use", "misapplied", "it was enforced, and the answer is still wrong")
     if use.counterfactual_flip:
         return case.verdict(
             "use", "misapplied", "leaving it out changes the answer, which is still wrong"

@@ -12,7 +12,17 @@ from typing import Any
 
 from memplugin.claims import contradicted_ids
 from memplugin.ports import Ledger, StoredProposal, TaskRows
-from memplugin.records import Claim, Decision, Json, MemoryRecord, Noun, Retrieval, Scope, Support
+from memplugin.records import (
+    Claim,
+    Decision,
+    Json,
+    MemoryRecord,
+    Noun,
+    Override,
+    Retrieval,
+    Scope,
+    Support,
+)
 
 SCHEMA_VERSION = 1
 
@@ -84,6 +94,7 @@ class UseEntry(Noun):
             that was not tried.
         contradicted_record_ids: Records that were shown and claim another value than the
             answer.
+        overrides: Where the model's answer goes against a claim that counts, shown or not.
     """
 
     cited_record_ids: tuple[str, ...] = ()
@@ -97,6 +108,7 @@ class UseEntry(Noun):
     order_preserved: bool | None = None
     at: datetime | None = None
     contradicted_record_ids: tuple[str, ...] = ()
+    overrides: tuple[Override, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,4 +261,5 @@ def _use(decision: Decision[Any] | None, retrievals: Sequence[Retrieval]) -> Use
         contradicted_record_ids=contradicted_ids(
             fed.candidates if fed else (), decision.answer or {}
         ),
+        overrides=decision.overrides,
     )

@@ -9,6 +9,7 @@ from memplugin.diagnosis.census import Census
 from memplugin.diagnosis.task_record import RetrievalEntry, TaskRecord, WriteEntry
 from memplugin.diagnosis.traced_writes import TracedWrites, shows_texts
 from memplugin.diagnosis.wording import carries, coverage, words_of
+from memplugin.ports import StoredProposal
 from memplugin.records import Explanation, Need
 from memplugin.telemetry import names
 from memplugin.telemetry.readers.model import ReadSpan
@@ -21,6 +22,7 @@ def census_from_spans(spans: Iterable[ReadSpan], record: TaskRecord, need: Need)
     found = [_as_asked(entry, record.retrieval) for entry in _found(traced, record, need)]
     return Census(
         writes=tuple(found),
+        rejected=tuple(_rejected(traced, need.text or "")),
         turns_kept=False,
         explanations=tuple(_explanations(found, record, here)),
         traced=True,
@@ -35,9 +37,8 @@ def _found(traced: TracedWrites, record: TaskRecord, need: Need) -> list[WriteEn
     if need.record_ids:
         known = (_of_record(traced, record, record_id) for record_id in need.record_ids)
         return [entry for entry in known if entry]
-    stored = [
-        entry for w in traced.writes.values() if (entry := traced.of_record(w.record_id or ""))
-    ]
+    named = dict.fromkeys(w.record_id for w in traced.writes.values() if w.record_id)
+    stored = [entry for record_id in named if (entry := traced.of_record(record_id))]
     if need.claim:
         return [e for e in stored if dict(e.claim or {}) == dict(need.claim)]
     text = need.text or ""
@@ -72,6 +73,12 @@ def _of_record(traced: TracedWrites, record: TaskRecord, record_id: str) -> Writ
         written_at=retrieval.at,
         status="active",
     )
+
+
+def _rejected(traced: TracedWrites, text: str) -> Iterator[StoredProposal]:
+    for write in traced.writes.values():
+        if write.ruling in ("rejected", "failed") and carries(text, write.content or ""):
+            yield write.as_stored()
 
 
 def _as_asked(entry: WriteEntry, retrieval: RetrievalEntry | None) -> WriteEntry:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from memplugin.diagnosis.task_record import WriteEntry
+from memplugin.ports import StoredProposal
 from memplugin.records import Json
 from memplugin.telemetry import names
 from memplugin.telemetry.readers.model import ReadSpan
@@ -49,6 +50,15 @@ def json_object(text: str | None) -> Json | None:
     return cast(Json, value) if isinstance(value, dict) else None
 
 
+def json_list(text: str | None) -> list[Json]:
+    """A JSON list of objects on a span; empty when there is none."""
+    try:
+        value = json.loads(text or "")
+    except ValueError:
+        return []
+    return cast(list[Json], value) if isinstance(value, list) else []
+
+
 @dataclass(frozen=True, slots=True)
 class TracedWrite:
     """One proposal, as the span of its write shows it.
@@ -72,6 +82,31 @@ class TracedWrite:
     scope: Json
     claim: Json | None
     content: str | None
+
+    def erased(self) -> TracedWrite:
+        """As a forgotten record's is: without its text, and out of the index."""
+        content = None if self.content is None else ""
+        return replace(self, content=content, claim=None, indexed_at=None)
+
+    def as_stored(self) -> StoredProposal:
+        """As the ledger would give it, without what no span says."""
+        return StoredProposal(
+            id=self.proposal_id,
+            task_id=self.task_id,
+            session_id=self.session,
+            turn_id=None,
+            operation="",
+            content=self.content,
+            kind=self.kind,
+            confidence=self.confidence,
+            quote=None,
+            ruling=self.ruling,
+            reason=self.reason,
+            record_id=self.record_id,
+            replaced_id=self.replaced_id,
+            extractor=None,
+            created_at=self.at,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +178,13 @@ class TracedWrites:
     def _entry(self, write: TracedWrite) -> WriteEntry:
         state = self._states.get(write.record_id or "", _State())
         record = state.made or write
-        content = record.content
-        if state.status == "forgotten" and content is not None:
-            content = ""
+        if state.status == "forgotten":
+            record = record.erased()
         return WriteEntry(
             session=write.session,
             record_id=write.record_id,
             kind=record.kind,
-            content=content,
+            content=record.content,
             gate=write.ruling,
             reason=write.reason,
             extractor_confidence=write.confidence,
@@ -159,7 +193,7 @@ class TracedWrites:
             written_at=record.at,
             task_id=write.task_id,
             scope=record.scope if write.record_id else {},
-            claim=record.claim if write.record_id and state.status != "forgotten" else None,
+            claim=record.claim if write.record_id else None,
             status=state.status if write.record_id else None,
             retired_at=state.retired_at,
             replaced_by=state.replaced_by,
@@ -167,8 +201,10 @@ class TracedWrites:
 
 
 def wrote_something(span: ReadSpan) -> bool:
-    """False for a reading of turns that had been read before."""
-    return span.text(names.EXTRACTOR) is None or span.whole(names.TURNS) != 0
+    """False for a reading of turns that had been read before, and for a mere observation."""
+    if span.text(names.EXTRACTOR) is None:
+        return span.whole(names.PROPOSAL_COUNT) != 0
+    return span.whole(names.TURNS) != 0
 
 
 def _writes_on(span: ReadSpan) -> Iterable[TracedWrite]:

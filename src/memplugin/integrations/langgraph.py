@@ -88,8 +88,8 @@ def create_decide_node(
     in another process. Without one the node recalls with the question itself.
 
     It puts ``{decision_id, retrieval_id, status, answer, reasoning, considered,
-    cited_record_ids, flags, chosen_support, order_preserved, detail}`` into the state;
-    ``answer`` is None unless ``status`` is ``decided``.
+    cited_record_ids, flags, overrides, chosen_support, order_preserved, detail}`` into the
+    state; ``answer`` is None unless ``status`` is ``decided``.
 
     Args:
         memory: An opened store.
@@ -276,6 +276,7 @@ _DECISION_FIELDS = (
     "considered",
     "cited_record_ids",
     "flags",
+    "overrides",
     "chosen_support",
     "order_preserved",
     "detail",

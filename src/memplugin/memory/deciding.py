@@ -49,16 +49,7 @@ def decide(
         with hop.current():
             retrieval = _retrieval(store, question, context, given)
         _link_search(hop, retrieval)
-        schema = _schema(store, answer, retrieval)
-        asked = Asked(
-            id=store.new_id("d"),
-            context=context,
-            question=clean(question),
-            schema=schema,
-            sent=decision_messages(clean(question), retrieval.text, schema),
-            retrieval=retrieval,
-            options=store.config.structured_output,
-        )
+        asked = _asked(store, question, context, answer, retrieval)
         replies = yield from _replies(store, asked, model, hop)
         held = yield from hold_against_memory(store, asked, replies, model, hop)
         decision = conclude(
@@ -78,6 +69,21 @@ def decide(
         raise
     finally:
         hop.end()
+
+
+def _asked(
+    store: Store, question: str, context: MemoryContext, answer: type[Any], retrieval: Retrieval
+) -> Asked:
+    schema = _schema(store, answer, retrieval)
+    return Asked(
+        id=store.new_id("d"),
+        context=context,
+        question=clean(question),
+        schema=schema,
+        sent=decision_messages(clean(question), retrieval.text, schema),
+        retrieval=retrieval,
+        options=store.config.structured_output,
+    )
 
 
 def _replies(

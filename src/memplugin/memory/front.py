@@ -17,9 +17,19 @@ from pydantic import BaseModel
 from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.diagnosis.census import Census, look_up
 from memplugin.diagnosis.task_record import TaskRecord
-from memplugin.errors import ConfigError, RecordNotFound
-from memplugin.memory import deciding, diagnosing, indexing, recalling, reporting, writing
+from memplugin.errors import ConfigError
+from memplugin.memory import (
+    believing,
+    deciding,
+    diagnosing,
+    indexing,
+    recalling,
+    reporting,
+    writing,
+)
+from memplugin.memory.beliefs import Beliefs
 from memplugin.memory.opening import Location, Parts, open_store
+from memplugin.memory.replays import Replays
 from memplugin.memory.steps import arun, in_thread, run
 from memplugin.memory.store import Store
 from memplugin.memory.task import Task
@@ -53,7 +63,7 @@ WRITE_CHUNK = 256
 """Items of ``write_many`` settled in one transaction and embedded in one batch."""
 
 
-class Memory:
+class Memory(Beliefs, Replays):
     """An opened store and the hops on it.
 
     Safe in threads. Every method has an ``a…`` twin with the same arguments. A context
@@ -161,7 +171,8 @@ class Memory:
             scope: When it applies; None and ``{}`` anywhere.
             claim: What it says of one field, ``{"vendor_id": "primex"}``.
             confidence: 0 to 1.
-            pinned: An extracted memory can't supersede it.
+            pinned: An extracted memory can't supersede it, and evidence does not move its
+                confidence.
             occurred_at: When it became true, with a time zone; None for now.
             source: Where it comes from, in your words.
             around: Text that is indexed with it and never shown.
@@ -285,13 +296,7 @@ class Memory:
         Raises:
             RecordNotFound: no such record in this workspace.
         """
-        found = self._store.ledger.records(context.workspace_id, [record_id])
-        if record_id not in found:
-            raise RecordNotFound(
-                f"there is no record {record_id!r} in workspace {context.workspace_id!r}: "
-                "check the id and the workspace."
-            )
-        return found[record_id]
+        return believing.found(self._store, context.workspace_id, record_id)
 
     def find(self, text: str, *, context: MemoryContext) -> Census:
         """The ten-second check: records, rejected proposals and turns that say a text."""

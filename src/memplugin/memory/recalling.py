@@ -6,6 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
+from numpy.typing import NDArray
+
 from memplugin.config import USER_KEY, MemoryContext
 from memplugin.errors import ConfigError, RecordNotFound
 from memplugin.memory.store import Store, log
@@ -88,7 +91,10 @@ def recall(store: Store, asked: Request) -> Retrieval:
     ):
         store.begin(context, hop)
         found = gather(store, asked, depth=asked.depth)
-        candidates = choose(rank(found.hits, asked.policy), _limits(store, asked))
+        candidates = choose(
+            rank(found.hits, asked.policy),
+            limits(store, asked.k, floored=asked.policy.floored),
+        )
         retrieval = _retrieval(store, asked, found, candidates, hop)
         store.ledger.save_retrieval(retrieval, context.arm, context.attempt)
         _trace(store, retrieval, hop)
@@ -117,7 +123,7 @@ def _retrieval(
         candidates=tuple(candidates),
         total=found.total,
         shown=len(shown),
-        pending_index=store.ledger.state(context.workspace_id).pending,
+        pending_index=found.pending,
         stale_dropped=found.stale,
         text=render(shown),
         created_at=store.clock.now(),
@@ -126,12 +132,13 @@ def _retrieval(
     )
 
 
-def _limits(store: Store, asked: Request) -> Limits:
+def limits(store: Store, k: int, *, floored: bool) -> Limits:
+    """What a recall is cut by, as the store is configured."""
     config = store.config
     return Limits(
-        k=asked.k,
+        k=k,
         k_standing=config.k_standing,
-        floor=config.floor if asked.policy.floored else None,
+        floor=config.floor if floored else None,
         lexical_floor=config.lexical_floor,
         token_budget=config.token_budget,
         count_tokens=config.count_tokens,
@@ -158,28 +165,48 @@ class Found:
     hits: Sequence[Hit]
     total: int
     stale: int
+    pending: int
     degraded: tuple[str, ...]
 
 
 def gather(store: Store, asked: Request, *, depth: int) -> Found:
     """Asks every source of the policy and checks each hit against the ledger."""
+    vector, degraded = _embedded(store, asked)
+    with store.ledger.snapshot():
+        return _gathered(store, asked, depth, vector, degraded)
+
+
+def _embedded(store: Store, asked: Request) -> tuple[NDArray[np.float32] | None, tuple[str, ...]]:
+    if "dense" not in asked.policy.sources or not asked.query.strip():
+        return None, ()
+    try:
+        return store.embedder.embed([asked.query])[0], ()
+    except Exception as error:  # noqa: BLE001 -- a model that is down is one source less
+        return None, _without_dense(error)
+
+
+def _gathered(
+    store: Store,
+    asked: Request,
+    depth: int,
+    vector: NDArray[np.float32] | None,
+    degraded: tuple[str, ...],
+) -> Found:
     selection, sources = asked.selection, asked.policy.sources
-    blank = not asked.query.strip()
     lexical: dict[str, float] = {}
-    if "lexical" in sources and not blank:
+    if "lexical" in sources and asked.query.strip():
         lexical = dict(store.ledger.lexical(selection, asked.query, depth))
     standing = _standing(store, asked, depth) if "standing" in sources else []
-    dense, degraded = (
-        _dense(store, asked, depth, {*lexical, *standing})
-        if "dense" in sources and not blank
-        else (None, ())
-    )
+    dense: DenseHits | None = None
+    if vector is not None:
+        dense, degraded = _dense(store, asked, vector, depth, {*lexical, *standing})
     total = dense.total if dense else store.ledger.count(selection)
     hits, dropped = _checked(store, asked, lexical, standing, dense, depth)
     return Found(
         hits=hits,
         total=total,
         stale=dropped + (dense.stale if dense else 0),
+        pending=store.ledger.pending(asked.context.workspace_id),
         degraded=degraded,
     )
 
@@ -195,11 +222,13 @@ def _standing(store: Store, asked: Request, depth: int) -> list[str]:
 
 
 def _dense(
-    store: Store, asked: Request, depth: int, also: Collection[str]
+    store: Store,
+    asked: Request,
+    vector: NDArray[np.float32],
+    depth: int,
+    also: Collection[str],
 ) -> tuple[DenseHits | None, tuple[str, ...]]:
-    # Without vectors recall still has full text and what stands; it says so.
     try:
-        vector = store.embedder.embed([asked.query])[0]
         hits = store.search.search(
             asked.selection,
             vector,
@@ -209,10 +238,15 @@ def _dense(
             user=asked.context.request_scope.get(USER_KEY),
             around_weight=AROUND_WEIGHT,
         )
-    except Exception as error:  # noqa: BLE001 -- an index or a model that is down is one source less
-        log.warning("recall without the dense source: %s", error)
-        return None, (f"dense: {type(error).__name__}",)
+    except Exception as error:  # noqa: BLE001 -- an index that is down is one source less
+        return None, _without_dense(error)
     return hits, ()
+
+
+def _without_dense(error: Exception) -> tuple[str, ...]:
+    """Without vectors recall still has full text and what stands; it says so."""
+    log.warning("recall without the dense source: %s", error)
+    return (f"dense: {type(error).__name__}",)
 
 
 def _checked(

@@ -6,7 +6,8 @@ import math
 
 from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError
-from memplugin.memory.indexing import remove
+from memplugin.learning.outcome import grade
+from memplugin.memory.indexing import CHUNK, remove
 from memplugin.memory.store import Store, log
 from memplugin.records import MemoryRecord, Outcome
 from memplugin.telemetry import names
@@ -31,6 +32,7 @@ def report(
     if not (math.isfinite(confidence) and 0.0 <= confidence <= 1.0):
         raise ConfigError(f"confidence is {confidence}: give a number from 0 to 1.")
     key = (context.workspace_id, context.task, context.session_id, str(context.attempt))
+    mode = clean(failure_mode) if failure_mode else None
     with store.tracing.hop(names.OUTCOME, context) as hop:
         store.begin(context, hop)
         outcome = Outcome(
@@ -40,9 +42,14 @@ def report(
             session_id=context.session_id,
             attempt=context.attempt,
             succeeded=succeeded,
-            value=1.0 if succeeded else 0.0,
+            value=grade(
+                succeeded=succeeded,
+                attempt=context.attempt,
+                failure_mode=mode,
+                grades=store.config.learn.grades,
+            ),
             confidence=confidence,
-            failure_mode=clean(failure_mode) if failure_mode else None,
+            failure_mode=mode,
             action=clean(action) if action else None,
             arm=context.arm,
             created_at=store.clock.now(),
@@ -65,7 +72,14 @@ def forget(store: Store, context: MemoryContext, record_id: str, reason: str) ->
         hop.set({names.AT: now.isoformat(), names.RECORD_ID: shown, names.RECORD_COUNT: 1})
         record = store.ledger.forget(context.workspace_id, record_id, clean(reason), now)
         try:
-            remove(store, context.workspace_id, [record_id])
+            remove(store, context.workspace_id, _gone(store, context.workspace_id, record_id))
         except Exception as error:  # noqa: BLE001 -- it stays in the outbox, and no longer counts
             log.warning("forgotten; its vector is deleted at the next flush: %s", error)
     return record
+
+
+def _gone(store: Store, workspace_id: str, record_id: str) -> list[str]:
+    """The forgotten record, and those that had to go with it since they quote it."""
+    waiting = store.ledger.outbox(CHUNK)
+    others = {r.id for r in waiting if r.workspace_id == workspace_id and r.status == "forgotten"}
+    return sorted(others | {record_id})

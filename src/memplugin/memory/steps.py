@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -20,6 +21,7 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel
 
 from memplugin.failure import read_failure
+from memplugin.records import Json
 from memplugin.reply import StructuredReply, read_reply, structured
 from memplugin.telemetry.spans import Hop
 
@@ -29,13 +31,23 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One structured call that a hop asks for."""
+    """One structured call that a hop asks for.
+
+    Attributes:
+        schema: A model, or its JSON schema.
+        options: Further arguments of ``with_structured_output``.
+        hop: Whose span is current during the call; None leaves the host's.
+    """
 
     model: BaseChatModel
-    schema: type[BaseModel]
+    schema: type[BaseModel] | Json
     messages: Sequence[BaseMessage]
     options: Mapping[str, Any]
-    hop: Hop
+    hop: Hop | None = None
+
+    def current(self) -> AbstractContextManager[None]:
+        """Makes the hop's span the current one."""
+        return self.hop.current() if self.hop else contextlib.nullcontext()
 
     def prepared(self) -> Runnable[Any, Any]:
         """The model, bound to the schema."""
@@ -95,7 +107,7 @@ def _advance(
 
 def _ask(call: ModelCall) -> StructuredReply:
     prepared = call.prepared()  # a schema or an option that can't work is the caller's error
-    with call.hop.current():
+    with call.current():
         try:
             return read_reply(prepared.invoke(list(call.messages)))
         except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
@@ -104,7 +116,7 @@ def _ask(call: ModelCall) -> StructuredReply:
 
 async def _aask(call: ModelCall) -> StructuredReply:
     prepared = call.prepared()
-    with call.hop.current():
+    with call.current():
         try:
             return read_reply(await prepared.ainvoke(list(call.messages)))
         except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status

@@ -14,11 +14,12 @@ from memplugin.config import MemoryContext
 from memplugin.memory.indexing import embed, index_records, rows
 from memplugin.memory.steps import ModelCall, Steps
 from memplugin.memory.store import Store, log
-from memplugin.ports import Batch, Known
+from memplugin.ports import Batch, Known, Rule
 from memplugin.records import Proposal, Ruling, Turn, WriteReceipt
 from memplugin.telemetry import names
 from memplugin.telemetry.report import written
 from memplugin.telemetry.spans import Hop
+from memplugin.write.beliefs import weigher
 from memplugin.write.extract import extraction_failure, proposals_from
 from memplugin.write.gate import rule
 from memplugin.write.prompt import extraction_messages, extractor_version
@@ -99,25 +100,11 @@ def remember(
 def _settle(
     store: Store, context: MemoryContext, proposals: Sequence[Proposal], said: Said, hop: Hop
 ) -> list[WriteReceipt]:
-    vectors = _embedded(store, proposals)
-    batch = Batch(
-        context=context,
-        proposals=proposals,
-        now=store.clock.now(),
-        turns=said.turns,
-        extractor=said.extractor,
-        keep_turns=store.config.keep_turns,
-        near=_near(store, context.workspace_id, proposals, vectors) if vectors else {},
-        failure=said.failure,
-        span=hop.ref,
-    )
-
-    def gate(proposal: Proposal, known: Known) -> Ruling:
-        return rule(proposal, known, store.config, store.checks)
-
-    receipts = store.ledger.settle(batch, gate)
+    vectors = embedded(store, proposals)
+    batch = batch_of(store, context, proposals, vectors, said, hop)
+    receipts = store.ledger.settle(batch, gate_of(store), weigher(store.config))
     store.metrics.written(proposals, receipts)
-    receipts, indexed_at = _indexed(store, context.workspace_id, receipts, vectors)
+    receipts, indexed_at = indexed(store, context.workspace_id, receipts, vectors)
     hop.set(
         lambda: written(
             proposals,
@@ -132,7 +119,40 @@ def _settle(
     return receipts
 
 
-def _embedded(store: Store, proposals: Sequence[Proposal]) -> Mapping[str, NDArray[np.float32]]:
+def batch_of(
+    store: Store,
+    context: MemoryContext,
+    proposals: Sequence[Proposal],
+    vectors: Mapping[str, NDArray[np.float32]],
+    said: Said,
+    hop: Hop,
+) -> Batch:
+    """Proposals as the ledger takes them, with what is near to them."""
+    return Batch(
+        context=context,
+        proposals=proposals,
+        now=store.clock.now(),
+        turns=said.turns,
+        extractor=said.extractor,
+        keep_turns=store.config.keep_turns,
+        near=_near(store, context.workspace_id, proposals, vectors) if vectors else {},
+        failure=said.failure,
+        span=hop.ref,
+        seed_strength=store.config.seed_strength,
+    )
+
+
+def gate_of(store: Store) -> Rule:
+    """The gate with a store's checks and settings."""
+
+    def gate(proposal: Proposal, known: Known) -> Ruling:
+        return rule(proposal, known, store.config, store.checks)
+
+    return gate
+
+
+def embedded(store: Store, proposals: Sequence[Proposal]) -> Mapping[str, NDArray[np.float32]]:
+    """The vectors of every text of some proposals; none where the model gives none."""
     texts = [p.content for p in proposals if p.content.strip()]
     texts += [p.around for p in proposals if p.around]
     try:
@@ -163,7 +183,7 @@ def _near(
     return near
 
 
-def _indexed(
+def indexed(
     store: Store,
     workspace_id: str,
     receipts: Sequence[WriteReceipt],
@@ -188,5 +208,4 @@ def _indexed(
         log.warning("stored, to be indexed later: %s", error)
         return list(receipts), None
     done = {record.id for record in records}
-    indexed = [replace(r, indexed=True) if r.record_id in done else r for r in receipts]
-    return indexed, indexed_at
+    return [replace(r, indexed=True) if r.record_id in done else r for r in receipts], indexed_at

@@ -44,6 +44,16 @@ class UtcTime(TypeDecorator[datetime]):
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # SQLAlchemy's own type
+        """On SQLite in one step: the four times of a record are a third of reading it."""
+        if dialect.name == "sqlite":
+            return _read_utc
+        return super().result_processor(dialect, coltype)
+
+
+def _read_utc(value: str | None) -> datetime | None:
+    return None if value is None else datetime.fromisoformat(f"{value}+00:00")
+
 
 class CanonicalJson(TypeDecorator[Any]):
     """JSON as one text for equal values, so that it can be compared by equality."""

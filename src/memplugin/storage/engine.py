@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from threading import RLock
+from threading import RLock, local
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, select
@@ -26,6 +26,12 @@ POOL_SIZE = 16
 _IMMEDIATE = "memplugin_immediate"
 
 
+class _Thread(local):
+    """What is a thread's own."""
+
+    snapshot: Connection | None = None
+
+
 class Database:
     """An engine, and the two kinds of transaction there are."""
 
@@ -38,6 +44,7 @@ class Database:
         # SQLite's own lock, which wakes waiters at random; in memory there is only one
         # connection, so readers queue as well.
         self._queue = RLock()
+        self._thread = _Thread()
         if self.sqlite:
             self._reader = self.engine
             self._writer = self.engine.execution_options(**{_IMMEDIATE: True})
@@ -56,12 +63,32 @@ class Database:
         Raises:
             StoreError: the database could not do it.
         """
+        if self._thread.snapshot is not None:
+            with translated():
+                yield self._thread.snapshot
+            return
         with (
             self._queue if self.in_memory else nullcontext(),
             translated(),
             self._reader.begin() as connection,
         ):
             yield connection
+
+    @contextmanager
+    def snapshot(self) -> Generator[None]:
+        """One reading transaction for everything that this thread reads inside.
+
+        A transaction takes as long as a small query, and on a server a way there and back.
+
+        Raises:
+            StoreError: the database could not do it.
+        """
+        with self.reading() as connection:
+            before, self._thread.snapshot = self._thread.snapshot, connection
+            try:
+                yield
+            finally:
+                self._thread.snapshot = before
 
     @contextmanager
     def writing(self, workspace_id: str | None = None) -> Generator[Connection]:
@@ -78,9 +105,16 @@ class Database:
             translated(),
             self._writer.begin() as connection,
         ):
-            if workspace_id is not None and not self.sqlite:
-                connection.execute(select(func.pg_advisory_xact_lock(_lock_key(workspace_id))))
+            if workspace_id is not None:
+                self.hold(connection, [workspace_id])
             yield connection
+
+    def hold(self, connection: Connection, names: Iterable[str]) -> None:
+        """Lets the writers that hold a name take turns until their commit; on SQLite all do."""
+        if not self.sqlite:
+            # In one order, so that two who hold several can't wait for each other.
+            for key in sorted(map(_lock_key, names)):
+                connection.execute(select(func.pg_advisory_xact_lock(key)))
 
     def fold_log(self) -> None:
         """Empties SQLite's write-ahead log, where pages stay as they were before a change.

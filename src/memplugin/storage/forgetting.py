@@ -20,18 +20,20 @@ from sqlalchemy import (
     update,
 )
 
+from memplugin.ports import INSTEAD_OF
 from memplugin.records import MemoryRecord
 from memplugin.storage import lexical
 from memplugin.storage.column_types import verbatim_json
 from memplugin.storage.engine import Database
 from memplugin.storage.lifecycle import found
-from memplugin.storage.nouns import AnyRow, chunks
+from memplugin.storage.nouns import RECORDS, AnyRow, chunks, record_from
 from memplugin.storage.redaction import FORGOTTEN, Redactor, anchor
 from memplugin.storage.sequence import next_seq
 from memplugin.storage.tables import (
     attempts,
     decisions,
     evidence,
+    injections,
     memory_records,
     proposals,
     retrievals,
@@ -54,6 +56,7 @@ _TEXTS = (
         decisions,
         ("question", "answer", "reasoning", "considered", "sent", "raw", "replies", "detail"),
     ),
+    (injections, ("follow_reasoning", "follow_error")),
     (attempts, ("action", "failure_mode")),
 )
 """Where a hop may have quoted a memory."""
@@ -66,10 +69,28 @@ def forget(
     with database.writing(workspace_id) as connection:
         record = found(connection, workspace_id, record_id)
         if record.status != "forgotten":
-            _Forgetting(database, connection, record).carry_out(reason, now)
+            for one in (record, *_quoting(database, connection, record)):
+                _Forgetting(database, connection, one).carry_out(reason, now)
             record = found(connection, workspace_id, record_id)
     database.fold_log()
     return record
+
+
+def _quoting(
+    database: Database, connection: Connection, record: MemoryRecord
+) -> Iterator[MemoryRecord]:
+    """Exceptions to a record that say what it says, and exceptions to these."""
+    position = func.instr if database.sqlite else func.strpos
+    exceptions = RECORDS.where(
+        _RECORD.workspace_id == record.workspace_id,
+        _RECORD.source == f"{INSTEAD_OF}{record.id}",
+        _RECORD.status != "forgotten",
+        position(_RECORD.content, record.content) > 0,
+    )
+    for row in connection.execute(exceptions).all():
+        exception = record_from(row)
+        yield exception
+        yield from _quoting(database, connection, exception)
 
 
 class _Forgetting:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import RowMapping, insert, select
+from sqlalchemy import Connection, RowMapping, insert, select
 
 from memplugin.records import (
     Candidate,
     Decision,
+    Json,
     Outcome,
     Override,
     Reply,
@@ -17,7 +20,9 @@ from memplugin.records import (
     SpanRef,
     Support,
 )
+from memplugin.storage.credit import AttemptKey, hold, is_reported, recounted
 from memplugin.storage.engine import Database
+from memplugin.storage.follows import forget_scores
 from memplugin.storage.nouns import AnyRow, span_from, span_ids
 from memplugin.storage.tables import attempts, decisions, injections, retrievals
 
@@ -93,7 +98,18 @@ def save_retrieval(database: Database, retrieval: Retrieval, arm: str, attempt: 
     with database.writing() as connection:
         connection.execute(insert(retrievals), row)
         if shown:
-            connection.execute(insert(injections), shown)
+            key = AttemptKey(retrieval.workspace_id, retrieval.task_id, arm, attempt)
+            _save_shown(database, connection, key, shown)
+
+
+def _save_shown(
+    database: Database, connection: Connection, key: AttemptKey, shown: Sequence[Json]
+) -> None:
+    hold(database, connection, [key])
+    # Nearly always the outcome comes later, and credit with it.
+    late = is_reported(connection, key)
+    with recounted(database, connection, [key]) if late else nullcontext():
+        connection.execute(insert(injections), shown)
 
 
 def retrieval(database: Database, workspace_id: str, retrieval_id: str) -> Retrieval | None:
@@ -171,13 +187,14 @@ def _reply(kept: dict[str, Any]) -> Reply:
 def save_outcome(database: Database, outcome: Outcome, span: SpanRef | None) -> None:
     """See ``Ledger.save_outcome``."""
     values = {**{name: getattr(outcome, name) for name in _OUTCOME_FIELDS}, **span_ids(span)}
-    attempt = ("workspace_id", "task_id", "arm", "attempt")
     row = database.insert(attempts).values(values)
     again = row.on_conflict_do_update(
-        index_elements=[attempts.c[name] for name in attempt],
-        set_={name: value for name, value in values.items() if name not in attempt},
+        index_elements=[attempts.c[name] for name in AttemptKey._fields],
+        set_={name: value for name, value in values.items() if name not in AttemptKey._fields},
     )
-    with database.writing() as connection:
+    key = AttemptKey(outcome.workspace_id, outcome.task_id, outcome.arm, outcome.attempt)
+    with database.writing() as connection, recounted(database, connection, [key]):
+        forget_scores(connection, key, outcome.action)
         connection.execute(again)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,18 @@ from memplugin.errors import StoreError
 from memplugin.ports import (
     Batch,
     Entry,
+    Observed,
     Rule,
     Selection,
     StoredProposal,
     TaskRows,
+    Weigh,
     WorkspaceState,
+    unmoved,
 )
 from memplugin.records import (
     Decision,
+    Evidence,
     Json,
     MemoryRecord,
     Outcome,
@@ -35,23 +40,28 @@ from memplugin.storage import (
     keeping,
     lifecycle,
     migrations,
+    observing,
     readings,
     searching,
     settling,
     upkeep,
+    weighing,
 )
 from memplugin.storage.engine import Database, parsed_url, sqlite_file
 from memplugin.storage.knowledge import content_hash
+from memplugin.storage.learning import SqlCrediting
+from memplugin.storage.scoring import EntryCache
 
 HASH_KEY = "hash_key"
 """The fact under which the key of content hashes is kept, as hex."""
 
 
-class SqlLedger:
+class SqlLedger(SqlCrediting):
     """The ``Ledger`` on SQLite or PostgreSQL. Safe in threads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._entries = EntryCache()
         key = self.setdefault(HASH_KEY, secrets.token_hex(32))
         self._hashed = content_hash(bytes.fromhex(key))
 
@@ -136,9 +146,27 @@ class SqlLedger:
         with self._database.reading() as connection:
             return readings.receipts(connection, workspace_id, session_id, turn_ids, extractor)
 
-    def settle(self, batch: Batch, rule: Rule) -> list[WriteReceipt]:
+    def settle(self, batch: Batch, rule: Rule, weigh: Weigh = unmoved) -> list[WriteReceipt]:
         """Rules on proposals and stores everything, in one transaction."""
-        return settling.settle(self._database, self._hashed, batch, rule)
+        return settling.settle(self._database, self._hashed, batch, rule, weigh)
+
+    def observe(
+        self, evidence: Evidence, batch: Batch, rule: Rule, weigh: Weigh = unmoved
+    ) -> Observed:
+        """Adds evidence to a record and settles what it gives rise to, in one transaction."""
+        return observing.observe(self._database, self._hashed, evidence, batch, rule, weigh)
+
+    def evidence(self, workspace_id: str, record_id: str) -> list[Evidence]:
+        """All evidence for and against a record, oldest first."""
+        return weighing.evidence_of(self._database, workspace_id, record_id)
+
+    def set_pinned(
+        self, workspace_id: str, record_id: str, *, pinned: bool, weigh: Weigh = unmoved
+    ) -> MemoryRecord:
+        """Freezes a record's confidence, or lets it follow all of its evidence again."""
+        return observing.set_pinned(
+            self._database, workspace_id, record_id, pinned=pinned, weigh=weigh
+        )
 
     def forget(self, workspace_id: str, record_id: str, reason: str, now: datetime) -> MemoryRecord:
         """Leaves a tombstone; erases content wherever the ledger holds it."""
@@ -180,6 +208,14 @@ class SqlLedger:
         """Returns zeros for a workspace that has no records."""
         return searching.state(self._database, workspace_id)
 
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Everything that this thread reads inside is of one moment; nothing is written."""
+        return self._database.snapshot()
+
+    def pending(self, workspace_id: str) -> int:
+        """How many active records the vector index does not hold yet."""
+        return searching.pending(self._database, workspace_id)
+
     def directory(self, workspace_id: str, since: int) -> list[Entry]:
         """Every record whose state changed after ``since``, retired ones included."""
         return searching.directory(self._database, workspace_id, since)
@@ -194,7 +230,7 @@ class SqlLedger:
 
     def lexical(self, selection: Selection, query: str, limit: int) -> list[tuple[str, float]]:
         """Full-text search; nothing in the query is syntax."""
-        return searching.lexical(self._database, selection, query, limit)
+        return searching.lexical(self._database, self._entries, selection, query, limit)
 
     def standing(self, selection: Selection, limit: int) -> list[str]:
         """Ids of the selected records in the order in which they should be shown."""

@@ -3,50 +3,26 @@
 Every entry holds a word that stands for its workspace and every match requires it, so a
 search costs what its own workspace costs. FTS5's ``bm25()`` counts each word in *every*
 row, so it grows with other workspaces, and PostgreSQL's ``ts_rank`` weighs a rare word
-like a common one. Both are replaced by BM25 (Robertson and Zaragoza, 2009) with what is
-counted inside the workspace, and each word counted once for each text: memories are
-sentences. Scores do not depend on what other workspaces hold.
+like a common one. So the database only says which entries hold a word, and ``scoring``
+does the rest, with each word counted once for each text: memories are sentences. Scores
+do not depend on what other workspaces hold.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Float,
-    Integer,
-    bindparam,
-    case,
-    func,
-    select,
-    text,
-)
+import numpy as np
+from sqlalchemy import Connection, text
 
 from memplugin.ports import Selection
 from memplugin.storage.engine import Database
-from memplugin.storage.selecting import selected
+from memplugin.storage.scoring import EntryCache, Numbers, Postings
 from memplugin.storage.stopwords import STOP_WORDS
-from memplugin.storage.tables import memory_records
 from memplugin.text import digest
-
-CONTENT_WEIGHT = 1.0
-AROUND_WEIGHT = 0.5
-"""What a word found in a record's content, and in the text around it, counts."""
-
-SATURATION = 1.2
-"""BM25's k1."""
-
-LENGTH_NORMALISATION = 0.4
-"""BM25's b; low, because a word is counted once however long the text is."""
-
-USUAL_LENGTH = 120.0
-"""Characters of a usual memory. A constant, so that a score never moves with its neighbours."""
 
 MAX_TERMS = 64
 MAX_QUERY_CHARS = 20_000
@@ -77,34 +53,27 @@ _POSTGRES_INSERT = text(
     " FROM memory_records WHERE workspace_id = :workspace AND seq = :seq AND status = 'active'"
 )
 
-# A row for each (question, entry) pair; a question is [match, word, place, weight].
-_SQLITE_HITS = (
-    "SELECT lexical.rowid AS number, json_extract(q.value, '$[1]') AS word,"
-    " json_extract(q.value, '$[2]') AS place, json_extract(q.value, '$[3]') AS weight"
-    " FROM json_each(:questions) AS q"
-    " CROSS JOIN lexical WHERE lexical MATCH json_extract(q.value, '$[0]')"
+# A question is [match in the content, match in the text around]; an answer lists numbers.
+_SQLITE_POSTINGS = text(
+    "SELECT (SELECT group_concat(rowid) FROM lexical"
+    " WHERE lexical MATCH json_extract(q.value, '$[0]')) AS content,"
+    " (SELECT group_concat(rowid) FROM lexical"
+    " WHERE lexical MATCH json_extract(q.value, '$[1]')) AS around"
+    " FROM json_each(:questions) AS q ORDER BY q.key"
 )
-_POSTGRES_HITS = (
-    "SELECT lexical.number AS number, CAST(q.value ->> 1 AS integer) AS word,"
-    " CAST(q.value ->> 2 AS integer) AS place,"
-    " CAST(q.value ->> 3 AS double precision) AS weight"
-    " FROM jsonb_array_elements(CAST(:questions AS jsonb)) AS q (value)"
-    " JOIN lexical ON lexical.vector @@ CAST(q.value ->> 0 AS tsquery)"
+_POSTGRES_POSTINGS = text(
+    "SELECT (SELECT string_agg(CAST(number AS text), ',') FROM lexical"
+    " WHERE vector @@ CAST(q.value ->> 0 AS tsquery)) AS content,"
+    " (SELECT string_agg(CAST(number AS text), ',') FROM lexical"
+    " WHERE vector @@ CAST(q.value ->> 1 AS tsquery)) AS around"
+    " FROM jsonb_array_elements(CAST(:questions AS jsonb)) WITH ORDINALITY AS q (value, place)"
+    " ORDER BY q.place"
 )
-_OF_RECORD = ("id", "workspace_id", "status", "scope", "kind", "content", "around")
-_WITH_RECORDS = (
-    f"SELECT hits.*, {', '.join(f'record.{name}' for name in _OF_RECORD)} FROM ({{hits}}) AS hits"  # noqa: S608 -- constants of this module
-    " {join} memory_records AS record ON record.number = hits.number"
-)
-_RECORD_TYPES = {name: memory_records.c[name].type for name in _OF_RECORD}
 _POSTGRES_LEXEMES = text("SELECT lexeme FROM unnest(to_tsvector('english', :query))")
 
 _MERGE = text("INSERT INTO lexical (lexical, rank) VALUES ('merge', :pages)")
 _MERGE_PAGES = 500
 _CHANGES = text("SELECT total_changes()")
-
-_CONTENT, _AROUND = 1, 0
-_Question = tuple[str, int, int, float]
 
 
 def workspace_token(workspace_id: str) -> str:
@@ -145,82 +114,41 @@ def tidy(database: Database) -> None:
 
 
 def search(
-    database: Database, connection: Connection, selection: Selection, query: str, limit: int
+    database: Database,
+    connection: Connection,
+    entries: EntryCache,
+    selection: Selection,
+    query: str,
+    limit: int,
 ) -> list[tuple[str, float]]:
     """Selected records that hold a word of the query: (id, score), best first.
 
     A score is the share of the query's words that the record holds, each weighed by how
     rare it is in the workspace: close to 1 for a short record that holds them all.
     """
-    spelling = _Sqlite if database.sqlite else _Postgres
-    syntax = spelling(selection.workspace_id)
+    syntax = (_Sqlite if database.sqlite else _Postgres)(selection.workspace_id)
     words = syntax.words(connection, query[:MAX_QUERY_CHARS])
     if not words:
         return []
-    found, rarity = _rarity(connection, syntax, words)
-    questions = [
-        (syntax.match(words[number], place), number, place, rarity[number] / sum(rarity) * weight)
-        for number in found
-        for place, weight in ((_CONTENT, CONTENT_WEIGHT), (_AROUND, AROUND_WEIGHT))
-    ]
-    return _best(connection, syntax.hits, selection, questions, limit) if questions else []
+    questions = [(syntax.match(word, "content"), syntax.match(word, "around")) for word in words]
+    rows = connection.execute(syntax.postings, {"questions": json.dumps(questions)})
+    postings = [Postings(_numbers(row.content), _numbers(row.around)) for row in rows]
+    if not any(len(word.content) or len(word.around) for word in postings):
+        return []
+    known = entries.of(selection.workspace_id)
+    with known.lock:
+        known.refresh(connection)
+        return known.best(postings, selection, limit)
 
 
-def _rarity(
-    connection: Connection, syntax: _Syntax, words: Sequence[str]
-) -> tuple[list[int], list[float]]:
-    """Which words the workspace holds at all, and how rare each is there (BM25's idf)."""
-    counted = [*(syntax.match(word, None) for word in words), syntax.match(None, None)]
-    questions = [(match, number, 0, 0) for number, match in enumerate(counted)]
-    rows = connection.execute(syntax.counts, {"questions": json.dumps(questions)})
-    entries = {int(row.word): int(row.entries) for row in rows}
-    total = entries.pop(len(words), 0)
-    held = [entries.get(number, 0) for number in range(len(words))]
-    return sorted(entries), [math.log1p((total - n + 0.5) / (n + 0.5)) for n in held]
-
-
-def _best(
-    connection: Connection,
-    hits_sql: str,
-    selection: Selection,
-    questions: Sequence[_Question],
-    limit: int,
-) -> list[tuple[str, float]]:
-    hits = (
-        text(hits_sql)
-        .bindparams(bindparam("questions", json.dumps(questions)))
-        .columns(number=Integer, word=Integer, place=Integer, weight=Float, **_RECORD_TYPES)
-        .subquery("hits")
-    )
-    place = case((hits.c.place == _CONTENT, hits.c.content), else_=hits.c.around)
-    share = func.max(hits.c.weight * _shortness(func.length(place, type_=Float))).label("share")
-    of_words = (
-        select(hits.c.id, hits.c.number, share)
-        .where(*selected(selection, hits.c))
-        .group_by(hits.c.id, hits.c.number, hits.c.word)
-        .subquery("of_words")
-    )
-    score = func.sum(of_words.c.share).label("score")
-    statement = (
-        select(of_words.c.id, score)
-        .group_by(of_words.c.id, of_words.c.number)
-        .order_by(score.desc(), of_words.c.number.desc())
-        .limit(limit)
-    )
-    return [(row.id, float(row.score)) for row in connection.execute(statement)]
-
-
-def _shortness(length: ColumnElement[float]) -> ColumnElement[Any]:
-    """BM25's term for a word that occurs once, as a share of what it is in an empty text."""
-    empty = 1 + SATURATION * (1 - LENGTH_NORMALISATION)
-    return empty / (empty + length * (SATURATION * LENGTH_NORMALISATION / USUAL_LENGTH))
+def _numbers(listed: str | None) -> Numbers:
+    return np.fromstring(listed, np.int64, sep=",") if listed else np.empty(0, np.int64)
 
 
 class _Syntax:
     """How one database asks for a word. Words go in quoted, so none is an operator."""
 
-    hits: str
-    counts: Any
+    postings: Any
 
     def __init__(self, workspace_id: str) -> None:
         self._token = workspace_token(workspace_id)
@@ -229,47 +157,32 @@ class _Syntax:
         """The words to look for, each once."""
         raise NotImplementedError
 
-    def match(self, word: str | None, place: int | None) -> str:
-        """Asks for a word in one place or in both; without one, for the whole workspace."""
+    def match(self, word: str, place: str) -> str:
+        """Asks for a word in the ``content`` or ``around`` of the workspace's entries."""
         raise NotImplementedError
 
 
-def _counts(hits: str) -> Any:
-    return text(
-        f"SELECT word, count(*) AS entries FROM ({hits}) AS hits GROUP BY word"  # noqa: S608 -- constants of this module
-    )
-
-
 class _Sqlite(_Syntax):
-    # CROSS JOIN keeps SQLite to this order. Left to itself it may ask the full-text index anew
-    # for each record of the workspace, which takes hundreds of times as long.
-    hits = _WITH_RECORDS.format(hits=_SQLITE_HITS, join="CROSS JOIN")
-    counts = _counts(_SQLITE_HITS)
+    postings = _SQLITE_POSTINGS
 
     def words(self, connection: Connection, query: str) -> list[str]:
         found = _WORDS.findall(query.lower())
         return _first(word for word in found if word not in STOP_WORDS)
 
-    def match(self, word: str | None, place: int | None) -> str:
-        if word is None:
-            return f'workspace : "{self._token}"'
-        columns = {None: "content around", _CONTENT: "content", _AROUND: "around"}[place]
-        return f'workspace : "{self._token}" AND {{{columns}}} : "{word}"'
+    def match(self, word: str, place: str) -> str:
+        return f'workspace : "{self._token}" AND {place} : "{word}"'
 
 
 class _Postgres(_Syntax):
-    hits = _WITH_RECORDS.format(hits=_POSTGRES_HITS, join="JOIN")
-    counts = _counts(_POSTGRES_HITS)
+    postings = _POSTGRES_POSTINGS
 
     def words(self, connection: Connection, query: str) -> list[str]:
         return _first(row.lexeme for row in connection.execute(_POSTGRES_LEXEMES, {"query": query}))
 
-    def match(self, word: str | None, place: int | None) -> str:
-        if word is None:
-            return f"'{self._token}'"
+    def match(self, word: str, place: str) -> str:
         quoted = word.replace("\\", "\\\\").replace("'", "''")
-        label = {None: "", _CONTENT: ":A", _AROUND: ":B"}[place]
-        return f"'{self._token}' & '{quoted}'{label}"
+        label = {"content": "A", "around": "B"}[place]
+        return f"'{self._token}' & '{quoted}':{label}"
 
 
 def _first(words: Iterable[str]) -> list[str]:

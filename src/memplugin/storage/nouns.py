@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Row, RowMapping, Select, select
+from sqlalchemy import Row, RowMapping, Select, select, type_coerce
 
 from memplugin.config import MemoryContext
 from memplugin.ports import StoredProposal
 from memplugin.records import MemoryRecord, Proposal, SpanRef, Turn, WriteReceipt
+from memplugin.storage.column_types import CanonicalJson
 from memplugin.storage.tables import memory_records, proposals, turns
 from memplugin.text import canonical_json
 
 IN_CHUNK = 1_000
 """Most values of one IN list: databases bound the parameters of a statement."""
 
-RECORD_FIELDS = tuple(name for name in MemoryRecord.__dataclass_fields__ if name != "scope")
+RECORD_FIELDS = tuple(MemoryRecord.__dataclass_fields__)
 _STORED_FIELDS = tuple(StoredProposal.__dataclass_fields__)
 _TURN_FIELDS = tuple(Turn.__dataclass_fields__)
 
-RECORDS = select(memory_records.c.scope, *(memory_records.c[name] for name in RECORD_FIELDS))
-"""Everything of records that a ``MemoryRecord`` has."""
+_READ_AS = {"scope": type_coerce(memory_records.c.scope, CanonicalJson)}
+
+RECORDS = select(*(_READ_AS.get(name, memory_records.c[name]) for name in RECORD_FIELDS))
+"""Everything of records that a ``MemoryRecord`` has, in the order of its fields."""
 
 STORED_PROPOSALS = select(*(proposals.c[name] for name in _STORED_FIELDS))
 TURNS = select(*(turns.c[name] for name in _TURN_FIELDS))
@@ -51,9 +53,7 @@ def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
 
 def record_from(row: Sequence[Any]) -> MemoryRecord:
     """Reads a row of ``RECORDS``."""
-    scope, *values = row
-    fields = dict(zip(RECORD_FIELDS, values, strict=True))
-    return MemoryRecord(scope={} if scope == "{}" else json.loads(scope), **fields)
+    return MemoryRecord(*row)
 
 
 def stored_proposal_from(row: AnyRow) -> StoredProposal:

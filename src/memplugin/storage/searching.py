@@ -12,6 +12,7 @@ from memplugin.records import MemoryRecord
 from memplugin.storage import lexical as full_text
 from memplugin.storage.engine import Database
 from memplugin.storage.nouns import RECORDS, chunks, record_from
+from memplugin.storage.scoring import EntryCache
 from memplugin.storage.selecting import selected
 from memplugin.storage.tables import IN_OUTBOX, memory_records, workspaces
 from memplugin.text import canonical_json
@@ -25,6 +26,17 @@ _STATE = select(
     _ACTIVE.scalar_subquery().label("active"),
     _ACTIVE.where(IN_OUTBOX, _RECORD.indexed_at.is_(None)).scalar_subquery().label("pending"),
 ).where(workspaces.c.workspace_id == bindparam("workspace"))
+
+_PENDING = select(func.count()).where(
+    _IN_WORKSPACE, _RECORD.status == "active", IN_OUTBOX, _RECORD.indexed_at.is_(None)
+)
+_IN_ORDER = select(_RECORD.id).order_by(
+    _RECORD.scope_size.desc(),
+    _RECORD.pinned.desc(),
+    _RECORD.confidence.desc(),
+    _RECORD.occurred_at.desc(),
+    _RECORD.number.desc(),
+)
 
 _DIRECTORY = (
     select(
@@ -48,6 +60,12 @@ def state(database: Database, workspace_id: str) -> WorkspaceState:
     return WorkspaceState(*row) if row else WorkspaceState(0, 0, 0)
 
 
+def pending(database: Database, workspace_id: str) -> int:
+    """See ``Ledger.pending``."""
+    with database.reading() as connection:
+        return int(connection.scalar(_PENDING, {"workspace": workspace_id}) or 0)
+
+
 def directory(database: Database, workspace_id: str, since: int) -> list[Entry]:
     """See ``Ledger.directory``."""
     asked = {"workspace": workspace_id, "since": since}
@@ -62,7 +80,8 @@ def records(
     ids = list(dict.fromkeys(record_ids))
     if not ids:
         return {}
-    in_workspace = RECORDS.where(_RECORD.workspace_id == workspace_id)
+    # Not a bare column: SQLite would take the index on the workspace, and go through all of it.
+    in_workspace = RECORDS.where(_RECORD.workspace_id.concat("") == workspace_id)
     with database.reading() as connection:
         return {
             record.id: record
@@ -80,27 +99,16 @@ def count(database: Database, selection: Selection) -> int:
 
 
 def lexical(
-    database: Database, selection: Selection, query: str, limit: int
+    database: Database, entries: EntryCache, selection: Selection, query: str, limit: int
 ) -> list[tuple[str, float]]:
     """See ``Ledger.lexical``."""
     with database.reading() as connection:
-        return full_text.search(database, connection, selection, query, limit)
+        return full_text.search(database, connection, entries, selection, query, limit)
 
 
 def standing(database: Database, selection: Selection, limit: int) -> list[str]:
     """See ``Ledger.standing``."""
-    ordered = (
-        select(_RECORD.id)
-        .where(*selected(selection))
-        .order_by(
-            _RECORD.scope_size.desc(),
-            _RECORD.pinned.desc(),
-            _RECORD.confidence.desc(),
-            _RECORD.occurred_at.desc(),
-            _RECORD.number.desc(),
-        )
-        .limit(limit)
-    )
+    ordered = _IN_ORDER.where(*selected(selection)).limit(limit)
     with database.reading() as connection:
         return list(connection.scalars(ordered))
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, update
 
-from memplugin.ports import Batch, Rule
-from memplugin.records import MemoryRecord, Proposal, Ruling, WriteReceipt
+from memplugin.ports import Batch, Rule, Weigh
+from memplugin.records import Evidence, MemoryRecord, Proposal, Ruling, WriteReceipt
 from memplugin.storage import lexical
 from memplugin.storage.engine import Database
 from memplugin.storage.knowledge import ContentHash, Knowledge
@@ -26,10 +26,8 @@ from memplugin.storage.nouns import (
 from memplugin.storage.readings import receipts, repeated, store_turns
 from memplugin.storage.sequence import next_seq
 from memplugin.storage.tables import evidence, memory_records, proposals
+from memplugin.storage.weighing import reweigh, row_of
 from memplugin.text import digest
-
-SEED_STRENGTH = 4.0
-"""How many observations a seed of confidence is worth."""
 
 CONFIRMATION_WEIGHT = 1.0
 CONFIRMATION_SALIENCE = 0.5
@@ -47,7 +45,9 @@ _CHANGE = (
 )
 
 
-def settle(database: Database, hashed: ContentHash, batch: Batch, rule: Rule) -> list[WriteReceipt]:
+def settle(
+    database: Database, hashed: ContentHash, batch: Batch, rule: Rule, weigh: Weigh
+) -> list[WriteReceipt]:
     """See ``Ledger.settle``."""
     workspace = batch.context.workspace_id
     with database.writing(workspace) as connection:
@@ -58,30 +58,41 @@ def settle(database: Database, hashed: ContentHash, batch: Batch, rule: Rule) ->
             if read.issuperset(ids):
                 return receipts(connection, workspace, session, ids, batch.extractor)
         store_turns(database, connection, batch, hashed)
-        settled = _Settlement(database, connection, batch, hashed)
-        settled.rule(rule)
+        settled = Settlement(database, connection, batch, hashed)
+        settled.rule(rule, weigh)
         if batch.failure is not None:
             settled.fail(batch.failure)
         return settled.receipts
 
 
-class _Settlement:
-    """One batch on its way into the ledger."""
+class Settlement:
+    """One batch on its way into the ledger.
+
+    Args:
+        seen: The observation that its proposals come from, which is evidence for the
+            records they make or are attached to; None when they were written.
+    """
 
     def __init__(
-        self, database: Database, connection: Connection, batch: Batch, hashed: ContentHash
+        self,
+        database: Database,
+        connection: Connection,
+        batch: Batch,
+        hashed: ContentHash,
+        seen: Evidence | None = None,
     ) -> None:
         self._database = database
         self._connection = connection
         self._batch = batch
         self._hashed = hashed
+        self._seen = seen
         self._hop = hop(batch.context, batch.span)
-        self._evidence: list[dict[str, Any]] = []
+        self._evidence: list[Evidence] = []
         self._supersedes: dict[str, str] = {}
         self._polarity: dict[str, str] = {}
         self.receipts: list[WriteReceipt] = []
 
-    def rule(self, rule: Rule) -> None:
+    def rule(self, rule: Rule, weigh: Weigh) -> None:
         """Rules on what is not there yet, and stores it."""
         batch = self._batch
         settled = self._settled_before([p.id for p in batch.proposals])
@@ -95,7 +106,7 @@ class _Settlement:
                 settled[proposal.id] = self._carry_out(proposal, ruling, knowledge)
                 rulings[proposal.id] = ruling
             self.receipts.append(settled[proposal.id])
-        self._store(rulings, knowledge)
+        self._store(rulings, knowledge, weigh)
 
     def fail(self, reason: str) -> None:
         """Keeps a failed extraction, once for the same turns and extractor."""
@@ -156,8 +167,12 @@ class _Settlement:
                 )
             self._polarity[record.id] = ruling.proposal.polarity
             knowledge.add(record)
+            if self._seen:
+                self._note(proposal, record.id, knowledge, supports=True)
         elif ruling.ruling == "attached" and ruling.record_id:
-            indexed = self._attach(proposal, ruling.record_id, knowledge)
+            indexed = self._note(proposal, ruling.record_id, knowledge, supports=True)
+        elif ruling.against_id and not (self._seen and self._seen.record_id == ruling.against_id):
+            self._note(proposal, ruling.against_id, knowledge, supports=False)
         return WriteReceipt(
             proposal_id=proposal.id,
             record_id=ruling.record_id,
@@ -191,25 +206,30 @@ class _Settlement:
             traceparent=batch.span.traceparent if batch.span else None,
         )
 
-    def _attach(self, proposal: Proposal, record_id: str, knowledge: Knowledge) -> bool:
+    def _note(
+        self, proposal: Proposal, record_id: str, knowledge: Knowledge, *, supports: bool
+    ) -> bool:
+        """Takes a proposal as evidence; returns whether the record is in the index."""
         record = knowledge.active(record_id)
         knowledge.change(record_id, evidence_count=record.evidence_count + 1)
-        self._evidence.append(
-            {
-                **self._hop,
-                "id": "e_" + proposal.id.removeprefix("p_"),
-                "record_id": record_id,
-                "proposal_id": proposal.id,
-                "supports": True,
-                "weight": CONFIRMATION_WEIGHT,
-                "salience": CONFIRMATION_SALIENCE,
-                "scope": scope_key(proposal.scope),
-                "created_at": self._batch.now,
-            }
+        context, seen = self._batch.context, self._seen
+        piece = Evidence(
+            id="e_" + proposal.id.removeprefix("p_"),
+            record_id=record_id,
+            supports=supports,
+            weight=seen.weight if seen else CONFIRMATION_WEIGHT,
+            salience=seen.salience if seen else CONFIRMATION_SALIENCE,
+            scope=proposal.scope,
+            at=self._batch.now,
+            session_id=context.session_id,
+            task_id=context.task,
+            note=seen.note if seen else None,
+            proposal_id=proposal.id,
         )
+        self._evidence.append(piece)
         return record.indexed_at is not None
 
-    def _store(self, rulings: Mapping[str, Ruling], knowledge: Knowledge) -> None:
+    def _store(self, rulings: Mapping[str, Ruling], knowledge: Knowledge, weigh: Weigh) -> None:
         connection = self._connection
         if knowledge.added or knowledge.changed:
             workspace = self._batch.context.workspace_id
@@ -221,11 +241,18 @@ class _Settlement:
                 rows = [_state_values(r, seq) for r in knowledge.changed.values()]
                 connection.execute(_CHANGE, rows)
             lexical.refresh(self._database, connection, workspace, seq)
-        if self._evidence:
-            connection.execute(insert(evidence), self._evidence)
+            self._weigh(workspace, weigh, seq)
         if rulings:
             rows = [self._proposal_values(id_, ruling) for id_, ruling in rulings.items()]
             connection.execute(insert(proposals), rows)
+
+    def _weigh(self, workspace: str, weigh: Weigh, seq: int) -> None:
+        # Whoever is evidence has changed its record, so there is a sequence number.
+        if self._evidence:
+            rows = [row_of(piece, self._hop) for piece in self._evidence]
+            self._connection.execute(insert(evidence), rows)
+            about = {piece.record_id for piece in self._evidence}
+            reweigh(self._connection, workspace, about, weigh, seq)
 
     def _record_values(self, record: MemoryRecord, seq: int) -> dict[str, Any]:
         batch = self._batch
@@ -239,7 +266,7 @@ class _Settlement:
             "content_hash": self._hashed(record.content),
             "polarity": self._polarity[record.id],
             "seed_confidence": record.confidence,
-            "seed_strength": SEED_STRENGTH,
+            "seed_strength": batch.seed_strength,
             "supersedes": self._supersedes.get(record.id),
         }
 

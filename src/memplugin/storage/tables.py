@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Double,
@@ -266,6 +267,12 @@ injections = Table(
     _required("arm"),
     _required("attempt", Integer),
     _required("created_at", UtcTime),
+    Column("followed_llm", Boolean),  # whether the action followed the record: a judge's word
+    Column("followed_cosine", Double),
+    Column("follow_reasoning", Text),
+    Column("follow_error", Text),
+    Column("judge_version", Text),
+    Column("scored_at", UtcTime),
     ForeignKeyConstraint(
         ["workspace_id", "retrieval_id"],
         ["retrievals.workspace_id", "retrievals.id"],
@@ -273,6 +280,25 @@ injections = Table(
     ),
     Index(None, "workspace_id", "retrieval_id"),
     Index(None, "workspace_id", "record_id"),
+    Index(None, "workspace_id", "task_id", "arm", "attempt"),
+)
+
+NOT_JUDGED = -1
+"""Stands in ``credits.judged``, a part of the key, where no judge has spoken (else 0 or 1)."""
+
+NO_COSINE = -101
+"""Stands in ``credits.cosine``, else whole hundredths, where a judge has spoken or none is."""
+
+credits = Table(
+    "credits",
+    metadata,
+    Column("workspace_id", Text, primary_key=True),
+    Column("record_id", Text, primary_key=True),
+    Column("judged", Integer, primary_key=True, autoincrement=False),
+    Column("cosine", Integer, primary_key=True, autoincrement=False),
+    _required("attempts", Integer),
+    _required("successes", Integer),
+    _required("value", BigInteger),  # sum of value times confidence, in billionths
 )
 
 decisions = Table(

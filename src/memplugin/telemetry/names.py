@@ -70,7 +70,7 @@ def _define(key: str, type_: AttributeType, where: str, meaning: str) -> str:
 
 
 SEARCH = Operation("search_memory", genai=True, when="recall")
-UPSERT = Operation("upsert_memory", genai=True, when="write, remember")
+UPSERT = Operation("upsert_memory", genai=True, when="write, remember, observe, pin, unpin")
 DELETE = Operation("delete_memory", genai=True, when="forget")
 USE = Operation("use_memory", genai=False, when="decide")
 OUTCOME = Operation("report_outcome", genai=False, when="report")
@@ -150,6 +150,21 @@ CONTENTS = _define(
     "memplugin.write.contents", "string[]", "upsert", "In truncate and full, as far as they fit"
 )
 EXTRACTOR = _define("memplugin.write.extractor", "string", "upsert", "Version of the extractor")
+OBSERVED_SUPPORTS = _define(
+    "memplugin.observation.supports", "boolean", "upsert, of an observation", "For or against"
+)
+OBSERVED_WEIGHT = _define(
+    "memplugin.observation.weight", "double", "upsert, of an observation", "Weight times salience"
+)
+BELIEF_CONFIDENCE = _define(
+    "memplugin.belief.confidence", "double", "upsert, of an observation or pin", "Afterwards"
+)
+BELIEF_EVIDENCE = _define(
+    "memplugin.belief.evidence_count", "int", "upsert, of an observation or pin", "For and against"
+)
+BELIEF_PINNED = _define(
+    "memplugin.belief.pinned", "boolean", "upsert, of an observation or pin", "Afterwards"
+)
 
 # ---- search
 RETRIEVAL_ID = _define("memplugin.retrieval.id", "string", "search, use", "The retrieval")
@@ -211,6 +226,19 @@ CONTRADICTED_IDS = _define(
     "string[]",
     "use",
     "Shown records that claim another value than the answer",
+)
+OVERRIDE_IDS = _define(
+    "memplugin.use.override.record_ids",
+    "string[]",
+    "use",
+    "Records whose pinned or confident claim the model's answer goes against",
+)
+OVERRIDES = _define(
+    "memplugin.use.overrides",
+    "string",
+    "use",
+    "JSON: each of them with its field, rank and whether it was shown; values as the content mode "
+    "has",
 )
 SUPPORT_ID = _define("memplugin.use.support.id", "string", "use", "Best supporting record")
 SUPPORT_RANK = _define("memplugin.use.support.rank", "int", "use", "Its rank")

@@ -31,7 +31,8 @@ def parent_context() -> Context | None:
         return None
     if node is None or not node.get_span_context().is_valid:
         return None
-    if _opened_at(trace.get_current_span()) >= _opened_at(node):
+    ambient = trace.get_current_span()
+    if ambient.get_span_context().is_valid and _opened_at(ambient) >= _opened_at(node):
         return None  # opened inside the node: by the host, or by a hop that calls another
     return trace.set_span_in_context(node)
 

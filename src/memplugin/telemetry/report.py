@@ -13,8 +13,11 @@ from memplugin.claims import contradicted_ids
 from memplugin.records import (
     Candidate,
     Decision,
+    Evidence,
     Json,
+    MemoryRecord,
     Outcome,
+    Override,
     Proposal,
     Retrieval,
     Verdict,
@@ -71,6 +74,18 @@ def written(
         names.REASONS: [_reason(r.reason, content) for r in shown],
         names.INDEXED_AT: [when if r.indexed else "" for r in shown],
         **_proposed(proposals, shown, content),
+    }
+
+
+def believed(record: MemoryRecord, seen: Evidence | None = None) -> Json:
+    """Attributes of a record that was observed, pinned or unpinned, beside those of a write."""
+    return {
+        names.RECORD_ID: record.id,
+        names.OBSERVED_SUPPORTS: seen.supports if seen else None,
+        names.OBSERVED_WEIGHT: seen.amount if seen else None,
+        names.BELIEF_CONFIDENCE: record.confidence,
+        names.BELIEF_EVIDENCE: record.evidence_count,
+        names.BELIEF_PINNED: record.pinned,
     }
 
 
@@ -181,6 +196,8 @@ def decided(
         names.ANSWER: fields_json(answer, content) if answer else None,
         names.CITED_IDS: [content.record_id(cited) or "" for cited in decision.cited_record_ids],
         names.CONTRADICTED_IDS: list(contradicted_ids(candidates, answer)),
+        names.OVERRIDE_IDS: list(dict.fromkeys(o.record_id for o in decision.overrides)) or None,
+        names.OVERRIDES: _overrides(decision.overrides, content),
         names.SUPPORT_ID: support.id if support else None,
         names.SUPPORT_RANK: support.rank if support else None,
         names.SUPPORT_SCORE: support.score if support else None,
@@ -190,6 +207,24 @@ def decided(
         names.REQUEST_MODEL: decision.model,
         names.INPUT_TOKENS: usage.get("input_tokens"),
         names.OUTPUT_TOKENS: usage.get("output_tokens"),
+    }
+
+
+def _overrides(overrides: Sequence[Override], content: ContentPolicy) -> str | None:
+    if not overrides:
+        return None
+    return whole_list([_override(override, content) for override in overrides])
+
+
+def _override(override: Override, content: ContentPolicy) -> Json:
+    if content.mode == "full":
+        return override.to_json()
+    return {
+        **override.to_json(),
+        "field": content.label(override.field),
+        "answer": content.shown(str(override.answer)),
+        "claimed": content.shown(str(override.claimed)),
+        "scope": shown_fields(override.scope, content),
     }
 
 

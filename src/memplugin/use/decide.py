@@ -131,13 +131,20 @@ def settle_reply(reply: StructuredReply, schema: type[Reasoned]) -> Settled:
         "invalid" if answer is None else "decided",
         answer=answer,
         values=None if answer is None else answer_values(schema, answer),
-        reasoning=_text(reply.values.get("memory_reasoning")),
-        considered=_text(reply.values.get("considered")),
-        cited=_ids(reply.values.get("cited_record_ids")),
+        **own_fields(reply.values),
         order_preserved=order_preserved(schema, received),
         reasoning_came_late=reasoning_after_answer(schema, received),
         detail=detail,
     )
+
+
+def own_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reply says in the fields that every decision has."""
+    return {
+        "reasoning": _text(values.get("memory_reasoning")),
+        "considered": _text(values.get("considered")),
+        "cited": _ids(values.get("cited_record_ids")),
+    }
 
 
 def _answer(

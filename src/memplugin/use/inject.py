@@ -21,6 +21,7 @@ _NOTE = (
 )
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _CARRIAGE_RETURN = {"\r": "&#13;"}  # which a parser would turn into a line feed
+_BLOCK = re.compile(rf"{MEMORY_OPEN}\n.*?\n{MEMORY_CLOSE}", re.DOTALL)
 _LOOKS_LIKE_OURS = re.compile(r"<(?=\s*/?\s*memory)", re.IGNORECASE)
 
 
@@ -69,6 +70,18 @@ def without(block: str, record_id: str) -> str:
     """A text with rendered memories, without one of them: what it would have been."""
     start = re.escape(f"<memory id={quoteattr(printable(record_id))} ")
     return re.sub(rf"{start}[^>]*>[^<]*</memory>\n", "", block)
+
+
+def with_block(text: str, block: str) -> str:
+    """A text with another block of memories in place of its first one.
+
+    Raises:
+        ValueError: it has none.
+    """
+    changed, found = _BLOCK.subn(lambda _: block, text, count=1)
+    if not found:
+        raise ValueError("there is no block of memories")
+    return changed
 
 
 def printable(text: str) -> str:

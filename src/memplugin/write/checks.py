@@ -101,7 +101,7 @@ def is_not_known_verbatim(proposal: Proposal, known: Known, config: MemoryConfig
     for record in known.same_content:
         if not _same_text(record, proposal):
             continue
-        if proposal.operation == "write" and record.kind != proposal.kind:
+        if proposal.operation != "remember" and record.kind != proposal.kind:
             continue
         if proposal.claim and record.claim and not same_claim(record.claim, proposal.claim):
             continue
@@ -129,7 +129,11 @@ def _adds(proposal: Proposal, record: MemoryRecord, config: MemoryConfig) -> str
 
 
 def agrees_with_claims(proposal: Proposal, known: Known, config: MemoryConfig) -> Finding:
-    """One value for a field in a scope: a new one replaces the old, unless that is pinned."""
+    """One value for a field in a scope: a new one replaces the old, unless that is pinned.
+
+    What was observed once replaces nothing that is still believed: it is evidence against
+    it, and replaces it when enough of that has come.
+    """
     rivals = [
         record
         for record in known.same_slot
@@ -139,15 +143,18 @@ def agrees_with_claims(proposal: Proposal, known: Known, config: MemoryConfig) -
     against = [record for record in rivals if record not in agreeing]
     pinned = next((record for record in against if record.pinned), None)
     if pinned and not proposal.pinned:
-        return Reject(f"contradicts_pinned: {pinned.id}")
+        return Reject(f"contradicts_pinned: {pinned.id}", against=pinned.id)
     if agreeing:
         record = agreeing[0]
         if proposal.pinned and not record.pinned:
             return Supersede(record.id, "same_claim: now pinned")
         return Attach(record.id, "same_claim")
-    if against:
-        return Supersede((pinned or against[0]).id, "claim_changed")
-    return _PASS
+    if not against:
+        return _PASS
+    rival = pinned or against[0]
+    if proposal.operation == "observe" and rival.confidence >= config.min_confidence:
+        return Reject(f"outweighed: {rival.id}", against=rival.id)
+    return Supersede(rival.id, "claim_changed")
 
 
 def is_not_known_in_other_words(proposal: Proposal, known: Known, config: MemoryConfig) -> Finding:
@@ -159,11 +166,19 @@ def is_not_known_in_other_words(proposal: Proposal, known: Known, config: Memory
     for record, cosine in known.near:
         if cosine < config.near_duplicate or (proposal.pinned and not record.pinned):
             continue
-        if (
+        if not (
             record.kind == proposal.kind
             and same_scope(record, proposal)
             and same_claim(record.claim, proposal.claim)
-            and only_reworded(record.content, proposal.content)
         ):
+            continue
+        if _same_exception(record, proposal):
+            return Attach(record.id, "same_exception")
+        if only_reworded(record.content, proposal.content):
             return Attach(record.id, f"near_duplicate: {cosine:.2f}")
     return _PASS
+
+
+def _same_exception(record: MemoryRecord, proposal: Proposal) -> bool:
+    # Said in other words each time, it is the same exception to the same belief.
+    return proposal.operation == "observe" and record.source == proposal.source

@@ -57,7 +57,7 @@ def direct_proposal(
     if not name:
         raise ConfigError("kind is empty: give one, such as 'fact'.")
     where = _scope(scope, context, shared=shared)
-    says = _claim(claim)
+    says = checked_claim(claim)
     stripped = text.strip()
     return Proposal(
         id=proposal_id(context, "write", stripped, name, where, says, pinned=bool(pinned)),
@@ -101,7 +101,12 @@ def _scope(scope: object, context: MemoryContext, *, shared: bool) -> dict[str, 
     return checked_scope({USER_KEY: user, **given})
 
 
-def _claim(claim: object) -> dict[str, Any] | None:
+def checked_claim(claim: object) -> dict[str, Any] | None:
+    """Returns a claim, cleaned; None for none.
+
+    Raises:
+        ConfigError: it is no mapping of fields to JSON scalars.
+    """
     expected = 'give {"field": value} with JSON scalars as values, or None'
     if claim is None:
         return None

@@ -22,10 +22,12 @@ class Reject:
     Attributes:
         reason: One word, or ``word: detail``.
         keep_text: False also takes the text out of the proposal that is kept.
+        against: A known record that the proposal speaks against: evidence against it.
     """
 
     reason: str
     keep_text: bool = True
+    against: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

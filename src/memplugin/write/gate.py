@@ -84,9 +84,10 @@ def _ended(
     proposal: Proposal, known: Known, check: Check, finding: Reject | Attach | Supersede
 ) -> Ruling:
     match finding:
-        case Reject(reason, keep_text):
+        case Reject(reason, keep_text, against):
             kept = proposal if keep_text else _without_text(proposal)
-            return Ruling(kept, "rejected", clean(reason))
+            against_id = against if against in _known_ids(known) else None
+            return Ruling(kept, "rejected", clean(reason), against_id=against_id)
         case Attach(record_id, reason) if record_id in _known_ids(known):
             return Ruling(proposal, "attached", clean(reason), record_id=record_id)
         case Supersede(record_id, reason) if record_id in _known_ids(known):

@@ -28,3 +28,23 @@ def proposal_id(
     parts = [context.workspace_id, context.session_id, turn_id or "-", operation]
     nature = canonical_json([kind, dict(scope), dict(claim) if claim else None, pinned])
     return "p_" + digest(*parts, normalised(content), nature)
+
+
+def evidence_id(
+    context: MemoryContext,
+    record_id: str,
+    *,
+    supports: bool,
+    scope: Scope,
+    claim: Claim | None,
+    note: str | None,
+) -> str:
+    """Names an observation; the same again in the same attempt of a task is counted once.
+
+    A LangGraph node may run again from its top, and must not count twice. Weight and
+    salience are left out: a model may grade the same observation otherwise the second time.
+    To count it twice, say what differs in the note.
+    """
+    parts = [context.workspace_id, record_id, context.session_id, context.task]
+    nature = canonical_json([supports, dict(scope), dict(claim) if claim else None, note])
+    return "e_" + digest(*parts, str(context.attempt), nature)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from memplugin.config import MemoryConfig
 from memplugin.records import Turn
-from memplugin.text import digest
+from memplugin.text import digest, json_line
 from memplugin.write.dates import zone_of
 
 EXTRACTION_VERSION = "1"
@@ -74,9 +72,6 @@ _CONTEXT_TURNS = 20
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 """Not from ``strftime``, which follows the process's locale."""
 
-_LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x7f\x85\u2028\u2029"}
-"""Ends of lines that JSON leaves as they are (it escapes those below U+0020)."""
-
 
 def extractor_version(config: MemoryConfig) -> str:
     """The version that is stored with what is extracted; another prompt is another version."""
@@ -109,14 +104,14 @@ def extraction_messages(
             "may_quote": turn.id in unread_ids and turn.role in config.trusted_roles,
             "text": turn.text or "",
         }
-        lines.append(_json_line(line))
+        lines.append(json_line(line))
     prompt = config.extraction_prompt or EXTRACTION_PROMPT
     return [SystemMessage(prompt.rstrip() + "\n" + _DATA_FORM), HumanMessage("\n".join(lines))]
 
 
 def _session_line(now: datetime, timezone: str) -> str:
     local = now.astimezone(zone_of(timezone))
-    return _json_line(
+    return json_line(
         {
             "date": local.date().isoformat(),
             "weekday": _DAYS[local.weekday()],
@@ -125,7 +120,3 @@ def _session_line(now: datetime, timezone: str) -> str:
             "utc_offset": local.isoformat()[-6:],
         }
     )
-
-
-def _json_line(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False).translate(_LINE_ENDS)

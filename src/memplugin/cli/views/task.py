@@ -16,6 +16,7 @@ from memplugin.diagnosis.task_record import (
     UseEntry,
     WriteEntry,
 )
+from memplugin.records import Override
 
 _OUTCOMES = {True: "passed", False: "failed", None: "not reported"}
 
@@ -108,16 +109,30 @@ def _use(use: UseEntry) -> Iterator[RenderableType]:
     support = use.chosen_support
     shown = "shown" if support and support.shown else "not shown"
     yield facts(
+        ("decision", text(use.decision_id)),
         ("status", Text.assemble(text(use.status), " at ", when(use.at))),
         ("answer", line(json.dumps(use.answer, ensure_ascii=False) if use.answer else None)),
         ("cited", line(", ".join(use.cited_record_ids) or None)),
         ("flags", text(", ".join(use.flags) or "none", "yellow" if use.flags else "")),
+        *(("against", _override(override)) for override in use.overrides),
         (
             "support",
             text(f"{support.id}, rank {support.rank}, {shown}" if support else None),
         ),
         ("reasoning first", text({True: "yes", False: "no", None: "unknown"}[use.order_preserved])),
         ("without memory", text(_flip(use))),
+    )
+
+
+def _override(override: Override) -> Text:
+    sure = "pinned" if override.pinned else f"confidence {override.confidence:.2f}"
+    shown = "shown" if override.shown else "not shown"
+    rank = f", rank {override.rank}" if override.rank else ""
+    said, claimed = (json.dumps(v, ensure_ascii=False) for v in (override.answer, override.claimed))
+    then = f"; {claimed} was put in its place" if override.enforced else ""
+    return line(
+        f"{override.field}: the model said {said}, {override.record_id} ({sure}{rank}, {shown}) "
+        f"claims {claimed}{then}"
     )
 
 

@@ -6,6 +6,8 @@ here on it is what the seed and its evidence come to.
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -15,6 +17,7 @@ branch_labels = None
 depends_on = None
 
 # Constants of their own: what this revision made must not change with the code.
+_NUMBER: Any = sa.Double()  # pyright: ignore[reportUnknownVariableType] -- generic in SQLAlchemy alone
 _BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _ACTIVE_CLAIM = sa.text("(status = 'active' AND claim_fields IS NOT NULL)")
 
@@ -77,8 +80,8 @@ def _evidence() -> None:
         sa.Column("record_id", sa.Text(), nullable=False),
         sa.Column("proposal_id", sa.Text()),
         sa.Column("supports", sa.Boolean(), nullable=False),
-        sa.Column("weight", sa.Double(), nullable=False),
-        sa.Column("salience", sa.Double(), nullable=False),
+        sa.Column("weight", _NUMBER, nullable=False),
+        sa.Column("salience", _NUMBER, nullable=False),
         sa.Column("scope", sa.Text(), nullable=False),
         sa.Column("note", sa.Text()),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),

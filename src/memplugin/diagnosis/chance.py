@@ -1,0 +1,115 @@
+"""What chance alone would do: exact tests and intervals for counts.
+
+SciPy comes with the extra ``lab``, and is imported when the first number is asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplugin.errors import ConfigError
+
+SIGNIFICANT = 0.05
+"""A p-value below it is no chance."""
+
+POWER = 0.8
+"""Probability with which a detectable difference is detected."""
+
+CONFIDENCE = 0.95
+"""Of every interval."""
+
+
+def p_value(usual: tuple[int, int], runs: tuple[int, int]) -> float:
+    """Fisher's exact test, two-sided: do two sides give the usual answer equally often?
+
+    Args:
+        usual: How many runs of each side gave it.
+        runs: How many runs each side has.
+
+    Raises:
+        ConfigError: SciPy is not installed.
+    """
+    table = [[usual[0], runs[0] - usual[0]], [usual[1], runs[1] - usual[1]]]
+    return float(_stats().fisher_exact(table).pvalue)
+
+
+def share_interval(count: int, of: int) -> tuple[float, float]:
+    """A 95 % interval for a share (Wilson's score); (0, 1) of nothing.
+
+    Raises:
+        ConfigError: SciPy is not installed.
+    """
+    if of == 0:
+        return 0.0, 1.0
+    found = _stats().binomtest(count, of).proportion_ci(CONFIDENCE, method="wilson")
+    return float(found.low), float(found.high)
+
+
+def difference_interval(usual: tuple[int, int], runs: tuple[int, int]) -> tuple[float, float]:
+    """A 95 % interval for the second share less the first.
+
+    Newcombe's hybrid score interval (Statistics in Medicine 17, 1998, method 10): each
+    end is put together from the ends of the two Wilson intervals.
+
+    Raises:
+        ConfigError: SciPy is not installed.
+    """
+    (one, other) = (count / of for count, of in zip(usual, runs, strict=True))
+    (low_1, high_1), (low_2, high_2) = (
+        share_interval(count, of) for count, of in zip(usual, runs, strict=True)
+    )
+    down = ((other - low_2) ** 2 + (high_1 - one) ** 2) ** 0.5
+    up = ((high_2 - other) ** 2 + (one - low_1) ** 2) ** 0.5
+    return other - one - down, other - one + up
+
+
+def detectable(share: float, runs: tuple[int, int], steps: int = 20) -> float | None:
+    """The smallest fall of a share that the test would show with a probability of 0.8.
+
+    Args:
+        share: Of usual answers on the first side.
+        runs: How many runs each side has.
+        steps: Into how many parts of 1 the falls that are looked at are divided.
+
+    Returns:
+        None when not even the fall to nothing would be shown that surely.
+
+    Raises:
+        ConfigError: SciPy is not installed.
+    """
+    binom = _stats().binom
+    shown = _significant(runs)
+    first = binom.pmf(range(runs[0] + 1), runs[0], share)
+    for step in range(1, steps + 1):
+        fall = step / steps
+        if fall > share + 1e-9:
+            return None
+        second = binom.pmf(range(runs[1] + 1), runs[1], max(share - fall, 0.0))
+        if float(first @ shown @ second) >= POWER:
+            return fall
+    return None
+
+
+@cache
+def _significant(runs: tuple[int, int]) -> NDArray[np.float64]:
+    """For each pair of counts, 1 where the test would tell them apart, else 0."""
+    return np.array(
+        [
+            [float(p_value((a, b), runs) < SIGNIFICANT) for b in range(runs[1] + 1)]
+            for a in range(runs[0] + 1)
+        ]
+    )
+
+
+def _stats() -> Any:
+    try:
+        return import_module("scipy.stats")  # half a second, for the few commands that test
+    except ImportError as error:
+        raise ConfigError(
+            'tests and intervals need SciPy: pip install "memplugin[lab]".'
+        ) from error

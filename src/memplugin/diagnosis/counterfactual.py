@@ -1,0 +1,227 @@
+"""Did a record bear on the answer? The stored decision, run with it and without it.
+
+The two runs' messages differ by one record and by nothing else, so that a difference of
+the answers comes from that record or from chance; the test says which. Pure: the caller
+does the runs.
+
+The test asks one thing of both sides: how many runs gave the *usual* answer, the most
+frequent one over both sides together. Choosing it over both is what keeps the test exact.
+Were it the usual answer of one side, that side would agree with it more often by the
+choice alone, and a model that answers at random would seem to heed the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from memplugin.diagnosis.chance import (
+    SIGNIFICANT,
+    detectable,
+    difference_interval,
+    p_value,
+    share_interval,
+)
+from memplugin.records import Answered, Bearing, Counterfactual, Json, Noun, Runs
+from memplugin.text import canonical_json
+from memplugin.use.order import is_reasoning
+from memplugin.use.reasoned import OWN_FIELDS
+
+Same = Callable[[Json, Json], bool]
+"""Whether two answers are the same to the caller: an equivalence."""
+
+LEAST_RUNS = 4
+"""On fewer runs a side not even a complete change is significant (3 and 3: p = 0.1)."""
+
+SURE_RUNS = 3
+"""Runs a side that a change of a deterministic model's answer is confirmed on."""
+
+NEGLIGIBLE = 0.5
+"""A record is ``not`` load-bearing when a change of this share of answers is ruled out."""
+
+
+def equal_json(left: Json, right: Json) -> bool:
+    """The default of ``Same``: equal values, whatever the order of keys."""
+    return canonical_json(left) == canonical_json(right)
+
+
+def answer_in(values: Mapping[str, Any], schema: Mapping[str, Any]) -> Json:
+    """The answer in a reply's values: what is decided, without the reasoning for it.
+
+    A field called like reasoning is reasoning when it stands before what is decided;
+    after it, it was declared as part of the answer.
+    """
+    properties = [name for name in schema.get("properties", ()) if name not in OWN_FIELDS]
+    decided = [place for place, name in enumerate(properties) if not is_reasoning(name)]
+    first = decided[0] if decided else 0
+    reasons = {*OWN_FIELDS, *(n for n in properties[:first] if is_reasoning(n))}
+    return {name: value for name, value in values.items() if name not in reasons}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two sides, held against each other; see ``Counterfactual``."""
+
+    verdict: Bearing
+    flip: bool
+    p_value: float | None
+    detectable: float | None
+    with_record: Runs
+    without_record: Runs
+
+
+def compare(
+    kept: Sequence[Json | None],
+    left_out: Sequence[Json | None],
+    same: Same = equal_json,
+    *,
+    deterministic: bool = False,
+) -> Comparison:
+    """Says whether the answers without a record differ from those with it.
+
+    Args:
+        kept: Answers of the runs with the record; None for a reply that decided nothing.
+        left_out: Of those without.
+        same: Which answers are the same.
+        deterministic: Each side's runs agree because the model can't vary: a difference
+            is no chance.
+
+    Raises:
+        ConfigError: SciPy is not installed.
+    """
+    groups = _grouped([*kept, *left_out], same)
+    one, other = _tallied(kept, groups, same), _tallied(left_out, groups, same)
+    usual = _most_frequent([a + b for a, b in zip(one, other, strict=True)])
+    with_record = _side(groups, one, usual)
+    without_record = _side(groups, other, usual)
+    seen = Comparison("uncertain", _flips(one, other), None, None, with_record, without_record)
+    if deterministic:
+        return replace(seen, verdict="load_bearing" if seen.flip else "not")
+    runs = (len(kept), len(left_out))
+    if min(runs) < LEAST_RUNS:
+        return seen
+    counts = (with_record.usual, without_record.usual)
+    p = p_value(counts, runs)
+    return replace(
+        seen,
+        verdict=_bearing(p, counts, runs),
+        p_value=p,
+        detectable=detectable(counts[0] / runs[0], runs),
+    )
+
+
+def _bearing(p: float, counts: tuple[int, int], runs: tuple[int, int]) -> Bearing:
+    if p < SIGNIFICANT:
+        return "load_bearing"
+    low, high = difference_interval(counts, runs)
+    return "not" if low > -NEGLIGIBLE and high < NEGLIGIBLE else "uncertain"
+
+
+def _grouped(answers: Iterable[Json | None], same: Same) -> list[Json | None]:
+    """One answer for each group of equal ones, in an order that no side has a say in."""
+    groups: list[Json | None] = []
+    for answer in sorted(answers, key=_spelling):
+        if not any(_alike(answer, first, same) for first in groups):
+            groups.append(answer)
+    return groups
+
+
+def _spelling(answer: Json | None) -> str:
+    return "" if answer is None else canonical_json(answer)
+
+
+def _alike(left: Json | None, right: Json | None, same: Same) -> bool:
+    if left is None or right is None:
+        return left is right
+    return same(left, right)
+
+
+def _tallied(
+    answers: Sequence[Json | None], groups: Sequence[Json | None], same: Same
+) -> list[int]:
+    counts = [0] * len(groups)
+    for answer in answers:
+        place = next(i for i, first in enumerate(groups) if _alike(answer, first, same))
+        counts[place] += 1
+    return counts
+
+
+def _most_frequent(counts: Sequence[int]) -> int:
+    return max(range(len(counts)), key=lambda place: counts[place], default=0)
+
+
+def _flips(one: Sequence[int], other: Sequence[int]) -> bool:
+    if not (sum(one) and sum(other)):
+        return False
+    return 2 * other[_most_frequent(one)] < sum(other)
+
+
+def _side(groups: Sequence[Json | None], counts: Sequence[int], usual: int) -> Runs:
+    given = [Answered(answer, runs) for answer, runs in zip(groups, counts, strict=True) if runs]
+    ordered = sorted(given, key=lambda answered: -answered.runs)
+    return Runs(tuple(ordered), counts[usual] if counts else 0)
+
+
+# ---------------------------------------------------------------- against citations
+
+
+@dataclass(frozen=True, slots=True)
+class CitationAgreement(Noun):
+    """How far citations tell what counterfactuals tell, over records that were shown.
+
+    Attributes:
+        interval: 95 %, of the share that agrees.
+        uncertain: Records whose counterfactual says nothing; they count for nothing.
+    """
+
+    cited_load_bearing: int
+    cited_not: int
+    uncited_load_bearing: int
+    uncited_not: int
+    uncertain: int
+    interval: tuple[float, float]
+
+    @property
+    def compared(self) -> int:
+        """How many records both say something about."""
+        cited = self.cited_load_bearing + self.cited_not
+        return cited + self.uncited_load_bearing + self.uncited_not
+
+    @property
+    def agreement(self) -> float | None:
+        """Share on which they agree; None when there is nothing to compare."""
+        agreeing = self.cited_load_bearing + self.uncited_not
+        return agreeing / self.compared if self.compared else None
+
+
+def citation_agreement(found: Iterable[Counterfactual]) -> CitationAgreement:
+    """Compares citations with counterfactuals, the latest of each record in each decision.
+
+    Raises:
+        ConfigError: SciPy is not installed.
+    """
+    counted = {
+        (cited, verdict): 0 for cited in (True, False) for verdict in ("load_bearing", "not")
+    }
+    uncertain = 0
+    for one in latest(found):
+        if one.verdict == "uncertain":
+            uncertain += 1
+        else:
+            counted[one.cited, cast(str, one.verdict)] += 1
+    agreeing = counted[True, "load_bearing"] + counted[False, "not"]
+    return CitationAgreement(
+        cited_load_bearing=counted[True, "load_bearing"],
+        cited_not=counted[True, "not"],
+        uncited_load_bearing=counted[False, "load_bearing"],
+        uncited_not=counted[False, "not"],
+        uncertain=uncertain,
+        interval=share_interval(agreeing, sum(counted.values())),
+    )
+
+
+def latest(found: Iterable[Counterfactual]) -> list[Counterfactual]:
+    """Of several counterfactuals of one record in one decision, the last one made."""
+    ordered = sorted(found, key=lambda one: (one.created_at, one.id))
+    return list({(one.decision_id, one.record_id): one for one in ordered}.values())

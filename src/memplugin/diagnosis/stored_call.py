@@ -1,0 +1,197 @@
+"""The call that a decision rests on, taken out of the ledger, and what can be changed in it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from jsonschema import Draft202012Validator
+from langchain_core.messages import BaseMessage
+from pydantic import BaseModel, ValidationError
+
+from memplugin.errors import ConfigError
+from memplugin.records import Decision, Json, Reply
+from memplugin.strict import accepts_null, objects_in
+from memplugin.use.inject import with_block, without
+from memplugin.use.reasoned import OWN_FIELDS, json_schema_of
+from memplugin.use.schema import answer_of, decision_schema, problems_of
+from memplugin.wire import messages_from_json
+
+ReadAnswer = Callable[[Json], tuple[Json | None, str | None]]
+"""Takes the answer out of a reply's values; gives None, and why, when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """One structured call of a model.
+
+    Attributes:
+        messages: As they were sent.
+        first: How many of them are the decision's own; what follows asked again.
+        schema: The strict JSON schema of the reply.
+        options: Further arguments of ``with_structured_output``.
+    """
+
+    messages: tuple[BaseMessage, ...]
+    first: int
+    schema: Json
+    options: Mapping[str, Any]
+
+
+def stored_call(decision: Decision[Any]) -> StoredCall:
+    """The call whose reply a decision rests on."""
+    return StoredCall(
+        messages=tuple(messages_from_json([*decision.sent, *_counting(decision.replies).asked])),
+        first=len(decision.sent),
+        schema=decision.answer_schema,
+        options=decision.options,
+    )
+
+
+def _counting(replies: Sequence[Reply]) -> Reply:
+    decided = [reply for reply in replies if reply.status == "decided"]
+    return (decided or replies)[-1]
+
+
+# ---------------------------------------------------------------- change it
+
+
+def without_records(call: StoredCall, record_ids: Iterable[str]) -> StoredCall:
+    """The call without some of the memories that it shows, and nothing else changed.
+
+    Raises:
+        ConfigError: it does not show one of them.
+    """
+    for record_id in record_ids:
+        left = tuple(_edited(message, record_id) for message in call.messages)
+        if left == call.messages:
+            raise ConfigError(
+                f"record {record_id!r} was not shown to this decision, so that nothing changes "
+                "without it: name one that was (`memplugin task` lists them)."
+            )
+        call = replace(call, messages=left, schema=_not_offering(call.schema, record_id))
+    return call
+
+
+def _edited(message: BaseMessage, record_id: str) -> BaseMessage:
+    content: object = message.content  # pyright: ignore[reportUnknownMemberType] -- a text, or blocks of any shape
+    if not isinstance(content, str):
+        return message
+    return message.model_copy(update={"content": without(content, record_id)})
+
+
+def with_memories(call: StoredCall, block: str, record_ids: Sequence[str]) -> StoredCall:
+    """The call with other memories in front of the model.
+
+    Args:
+        call: As it was.
+        block: From ``inject.render``.
+        record_ids: Those in the block.
+
+    Raises:
+        ConfigError: there is no block of memories in it.
+    """
+    *before, last = call.messages[: call.first]
+    try:
+        text = with_block(str(last.text), block)
+    except ValueError:
+        raise ConfigError(
+            "the stored messages hold no block of memories, so that k and policy change "
+            "nothing: replay it without them."
+        ) from None
+    changed = last.model_copy(update={"content": text})
+    messages = (*before, changed, *call.messages[call.first :])
+    return replace(call, messages=messages, schema=_offering(call.schema, record_ids))
+
+
+def with_max_reasoning(call: StoredCall, chars: int) -> StoredCall:
+    """The call with a ``maxLength`` on the reasoning fields."""
+    schema = copy.deepcopy(call.schema)
+    for name in ("memory_reasoning", "considered"):
+        if name in schema["properties"]:
+            schema["properties"][name]["maxLength"] = chars
+    return replace(call, schema=schema)
+
+
+def _not_offering(schema: Json, record_id: str) -> Json:
+    offered = _offered(schema)
+    if offered is None:
+        return schema
+    return _offering(schema, [one for one in offered if one != record_id])
+
+
+def _offering(schema: Json, record_ids: Sequence[str]) -> Json:
+    """Where the schema says which ids may be cited, it says these."""
+    if _offered(schema) is None:
+        return schema
+    changed = copy.deepcopy(schema)
+    cited = changed["properties"]["cited_record_ids"]
+    cited["maxItems"] = len(record_ids)
+    cited["items"] = {"type": "string", **({"enum": list(record_ids)} if record_ids else {})}
+    return changed
+
+
+def _offered(schema: Json) -> list[str] | None:
+    cited = cast(Json, schema["properties"].get("cited_record_ids", {}))
+    if "maxItems" not in cited:
+        return None
+    return cast(list[str], cited["items"].get("enum", []))
+
+
+# ---------------------------------------------------------------- read its reply
+
+
+def by_structure(schema: Json) -> ReadAnswer:
+    """Reads answers without the caller's class: what the stored schema says of their shape.
+
+    As with the class, further keys are no error, and a field with a default may be left
+    out. The class's own validators are not known.
+    """
+    properties = {k: v for k, v in schema["properties"].items() if k not in OWN_FIELDS}
+    shape = copy.deepcopy({"type": "object", "properties": properties, "required": [*properties]})
+    for _, node in objects_in(shape):
+        node.pop("additionalProperties", None)
+        node["required"] = [
+            name for name in node["required"] if not accepts_null(node["properties"][name])
+        ]
+    validator: Any = Draft202012Validator(shape)  # only partly typed
+
+    def read(values: Json) -> tuple[Json | None, str | None]:
+        answer = {name: values[name] for name in properties if name in values}
+        if not answer:
+            return None, f"the reply has none of the fields asked for: {', '.join(properties)}"
+        problems = [
+            f"{'.'.join(map(str, problem.absolute_path)) or 'answer'}: {problem.message}"
+            for problem in validator.iter_errors(answer)
+        ]
+        return (None, "; ".join(problems)) if problems else (answer, None)
+
+    return read
+
+
+def by_class(answer: type[BaseModel]) -> ReadAnswer:
+    """Reads answers with the caller's class, its validators and defaults.
+
+    Raises:
+        SchemaError: it can't become a decision schema.
+    """
+    schema = decision_schema(answer)
+
+    def read(values: Json) -> tuple[Json | None, str | None]:
+        try:
+            return answer_of(schema, values).model_dump(mode="json"), None
+        except ValidationError as error:
+            return None, problems_of(error)
+
+    return read
+
+
+def fits(call: StoredCall, answer: type[BaseModel]) -> bool:
+    """Whether a class still asks for what the stored schema asked for."""
+
+    def asked(schema: Json) -> Json:
+        return {k: v for k, v in schema["properties"].items() if k not in OWN_FIELDS}
+
+    return asked(json_schema_of(decision_schema(answer))) == asked(call.schema)

@@ -1,0 +1,1 @@
+"""From outcomes to credit: what an attempt was worth, who was followed, and who should go."""

@@ -1,0 +1,55 @@
+"""From what was seen of a memory to its credit, as a number to rank by.
+
+``Ledger.credit`` adds up; these are the formulas over its sums.
+"""
+
+from __future__ import annotations
+
+from memplugin.learn_config import CreditWeights, LearnConfig, hundredths
+from memplugin.records import CreditTotals
+
+
+def weight(followed: bool | None, cosine: float | None, weights: CreditWeights) -> float:  # noqa: FBT001 -- a value, not a switch
+    """How much of an attempt's outcome a memory that was shown in it gets.
+
+    The judge's word, else the cosine, else ``unknown``: so rows that were never scored, of
+    before there were scores too, count as the neutral weight.
+    """
+    if followed is not None:
+        return weights.followed if followed else weights.ignored
+    if cosine is None:
+        return weights.unknown
+    return weights.close if hundredths(cosine) >= round(weights.close_from * 100) else weights.far
+
+
+def utility(totals: CreditTotals, config: LearnConfig) -> float:
+    """What showing a memory was worth, on average over attempts, shrunk towards the prior.
+
+    ``(Σ value·confidence·weight + prior_attempts·prior) / (attempts + prior_attempts)``: the
+    mean of a normal quantity whose prior weighs as much as that many observations
+    (Gelman et al., Bayesian Data Analysis, 2.5). One attempt neither makes nor breaks it.
+    """
+    attempts = totals.attempts + config.prior_attempts
+    if attempts == 0:
+        return config.prior
+    return (totals.credited + config.prior_attempts * config.prior) / attempts
+
+
+def credit(totals: CreditTotals | None, config: LearnConfig) -> float:
+    """The score part: utility above the prior; 0 for a record without a history."""
+    return 0.0 if totals is None else utility(totals, config) - config.prior
+
+
+def is_misleading(totals: CreditTotals, *, after: int, rarely: float) -> bool:
+    """Whether a memory looks good for being there, and was rarely followed when it was.
+
+    Its outcomes are positive on average, and of the successes in which it was shown it was
+    followed in less than a share. Whatever it says, the successes are not its doing.
+
+    Args:
+        totals: What is known of it.
+        after: Successes of which it must be known.
+        rarely: The share.
+    """
+    known, followed = totals.successes_known
+    return totals.outcome > 0 and known >= after and followed < rarely * known

@@ -1,0 +1,264 @@
+"""Credit, added up: one row for each record and sign of having been followed.
+
+A recall must not read through the history of every candidate, so the sums are kept up to
+date by whatever changes them: an outcome, a score, a retrieval of an attempt that was
+reported already. Weights are applied when the sums are read, so that they may change.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Double,
+    Table,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    not_,
+    select,
+)
+
+from memplugin.learn_config import CreditWeights, hundredths
+from memplugin.records import CreditTotals
+from memplugin.storage.engine import Database
+from memplugin.storage.nouns import chunks
+from memplugin.storage.tables import NO_COSINE, NOT_JUDGED, attempts, credits, injections
+
+_CREDIT, _SHOWN = credits.c, injections.c
+
+UNIT = 1_000_000_000
+"""Of ``credits.value`` in one: whole numbers add up exactly, whatever is taken off again."""
+
+
+class AttemptKey(NamedTuple):
+    """What joins a retrieval to the outcome of its attempt."""
+
+    workspace_id: str
+    task_id: str
+    arm: str
+    attempt: int
+
+    @classmethod
+    def among(cls, table: Table) -> list[ColumnElement[bool]]:
+        """Conditions for the rows of an attempt, which is bound when they are executed."""
+        return [table.c[name] == bindparam(f"of_{name}") for name in cls._fields]
+
+    @property
+    def bound(self) -> dict[str, str | int]:
+        """What ``among`` is executed with."""
+        return {f"of_{name}": value for name, value in self._asdict().items()}
+
+
+class _Sign(NamedTuple):
+    """One row of ``credits``."""
+
+    workspace_id: str
+    record_id: str
+    judged: int
+    cosine: int
+
+
+@dataclass(slots=True)
+class _Sums:
+    attempts: int = 0
+    successes: int = 0
+    value: int = 0
+
+    def add(self, other: _Sums, sign: int = 1) -> None:
+        self.attempts += sign * other.attempts
+        self.successes += sign * other.successes
+        self.value += sign * other.value
+
+
+SAME_ATTEMPT = and_(
+    _SHOWN.workspace_id == attempts.c.workspace_id,
+    _SHOWN.task_id == attempts.c.task_id,
+    _SHOWN.arm == attempts.c.arm,
+    _SHOWN.attempt == attempts.c.attempt,
+)
+"""Joins injected candidates to the outcome of their attempt."""
+
+_JUDGED = func.max(case((_SHOWN.followed_llm, 1), (not_(_SHOWN.followed_llm), 0), else_=NOT_JUDGED))
+# A record that was shown twice in one attempt has had one chance, not two.
+_BY_ATTEMPT = (
+    select(
+        _SHOWN.workspace_id,
+        _SHOWN.record_id,
+        _JUDGED.label("judged"),
+        func.max(_SHOWN.followed_cosine).label("cosine"),
+        attempts.c.succeeded,
+        (attempts.c.value * attempts.c.confidence).label("value"),
+    )
+    .join_from(injections, attempts, SAME_ATTEMPT)
+    .group_by(
+        _SHOWN.workspace_id,
+        _SHOWN.record_id,
+        attempts.c.number,
+        attempts.c.succeeded,
+        attempts.c.value,
+        attempts.c.confidence,
+    )
+    .where(*AttemptKey.among(injections))
+)
+_EMPTY = delete(credits).where(
+    *(_CREDIT[name] == bindparam(f"of_{name}") for name in _Sign._fields), _CREDIT.attempts == 0
+)
+_REPORTED = select(attempts.c.number).where(*AttemptKey.among(attempts))
+
+
+@contextmanager
+def recounted(
+    database: Database, connection: Connection, keys: Iterable[AttemptKey]
+) -> Generator[None]:
+    """Around a change of anything that credit is made of in these attempts."""
+    held = sorted(set(keys))
+    hold(database, connection, held)
+    before = _of_attempts(connection, held)
+    yield
+    _change(database, connection, before, _of_attempts(connection, held))
+
+
+def hold(database: Database, connection: Connection, keys: Iterable[AttemptKey]) -> None:
+    """Makes whoever else changes these attempts wait until the commit."""
+    database.hold(connection, ("\n".join(map(str, key)) for key in keys))
+
+
+def is_reported(connection: Connection, key: AttemptKey) -> bool:
+    """Whether the attempt has an outcome."""
+    return connection.scalar(_REPORTED, key.bound) is not None
+
+
+def _of_attempts(connection: Connection, keys: Sequence[AttemptKey]) -> dict[_Sign, _Sums]:
+    sums: dict[_Sign, _Sums] = defaultdict(_Sums)
+    for key in keys:
+        for row in connection.execute(_BY_ATTEMPT, key.bound):
+            sums[_sign(row)].add(_Sums(1, int(row.succeeded), round(row.value * UNIT)))
+    return sums
+
+
+def _sign(row: Any) -> _Sign:
+    cosine: float | None = row.cosine if row.judged == NOT_JUDGED else None
+    bucket = NO_COSINE if cosine is None else hundredths(cosine)
+    return _Sign(row.workspace_id, row.record_id, row.judged, bucket)
+
+
+def _change(
+    database: Database,
+    connection: Connection,
+    before: Mapping[_Sign, _Sums],
+    after: Mapping[_Sign, _Sums],
+) -> None:
+    changes: dict[_Sign, _Sums] = defaultdict(_Sums)
+    for sums, direction in ((before, -1), (after, 1)):
+        for sign, of_sign in sums.items():
+            changes[sign].add(of_sign, direction)
+    # In one order, so that two writers can't wait for each other.
+    rows = [
+        {**sign._asdict(), "attempts": d.attempts, "successes": d.successes, "value": d.value}
+        for sign, d in sorted(changes.items(), key=lambda change: change[0])
+        if d != _Sums()
+    ]
+    if not rows:
+        return
+    added = database.insert(credits)
+    connection.execute(
+        added.on_conflict_do_update(
+            index_elements=[_CREDIT[name] for name in _Sign._fields],
+            set_={
+                name: _CREDIT[name] + added.excluded[name]
+                for name in ("attempts", "successes", "value")
+            },
+        ),
+        rows,
+    )
+    gone = [row for row in rows if row["attempts"] < 0]
+    if gone:
+        connection.execute(
+            _EMPTY, [{f"of_{name}": row[name] for name in _Sign._fields} for row in gone]
+        )
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _given(name: str) -> ColumnElement[float]:
+    return bindparam(name, type_=Double[float]())
+
+
+# The rule of ``learning.credit.weight``, over the whole hundredths of a cosine.
+_WEIGHT = case(
+    (_CREDIT.judged == 1, _given("followed")),
+    (_CREDIT.judged == 0, _given("ignored")),
+    (_CREDIT.cosine == NO_COSINE, _given("unknown")),
+    (_CREDIT.cosine >= bindparam("close_from"), _given("close")),
+    else_=_given("far"),
+)
+
+
+def _counted(column: ColumnElement[int], *where: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.sum(case((and_(*where), column), else_=0))
+
+
+_IS_JUDGED = _CREDIT.judged != NOT_JUDGED
+_IS_COMPARED = and_(_CREDIT.judged == NOT_JUDGED, _CREDIT.cosine != NO_COSINE)
+_IS_CLOSE = and_(_IS_COMPARED, _CREDIT.cosine >= bindparam("close_from"))
+_TOTALS = (
+    select(
+        _CREDIT.record_id,
+        func.sum(_CREDIT.attempts),
+        func.sum(_CREDIT.successes),
+        func.sum(_CREDIT.value),
+        func.sum(_CREDIT.value * _WEIGHT),
+        _counted(_CREDIT.attempts, _IS_JUDGED),
+        _counted(_CREDIT.attempts, _CREDIT.judged == 1),
+        _counted(_CREDIT.successes, _IS_JUDGED),
+        _counted(_CREDIT.successes, _CREDIT.judged == 1),
+        _counted(_CREDIT.attempts, _IS_COMPARED),
+        _counted(_CREDIT.attempts, _IS_CLOSE),
+        _counted(_CREDIT.successes, _IS_COMPARED),
+        _counted(_CREDIT.successes, _IS_CLOSE),
+    )
+    .where(_CREDIT.workspace_id == bindparam("workspace"))
+    .group_by(_CREDIT.record_id)
+)
+_OF_RECORDS = _TOTALS.where(_CREDIT.record_id.in_(bindparam("ids", expanding=True)))
+
+
+def credit(
+    database: Database,
+    workspace_id: str,
+    record_ids: Iterable[str] | None,
+    weights: CreditWeights,
+) -> dict[str, CreditTotals]:
+    """See ``Crediting.credit``."""
+    asked = {
+        "workspace": workspace_id,
+        "close_from": round(weights.close_from * 100),
+        **{n: getattr(weights, n) for n in ("followed", "ignored", "close", "far", "unknown")},
+    }
+    with database.reading() as connection:
+        if record_ids is None:
+            rows = [*connection.execute(_TOTALS, asked)]
+        else:
+            rows = [
+                row
+                for some in chunks(list(dict.fromkeys(record_ids)))
+                for row in connection.execute(_OF_RECORDS, {**asked, "ids": some})
+            ]
+    return {row[0]: _totals(*row[1:]) for row in rows}
+
+
+def _totals(
+    attempts: int, successes: int, value: float, credited: float, *seen: int
+) -> CreditTotals:
+    whole = map(int, (attempts, successes))
+    return CreditTotals(*whole, float(value) / UNIT, float(credited) / UNIT, *map(int, seen))
