@@ -158,6 +158,8 @@ class MemoryConfig:
             shows the claim and asks once more; an answer that still differs is flagged.
             ``enforce`` puts the claimed value into the answer, and flags that too.
         override_confidence: Confidence from which a claim need not be pinned for that.
+        counterfactual_runs: How often a decision is run with, and how often without, a
+            record that is left out to see whether the answer changes.
 
     Learn:
         learn: What an outcome is worth, who gets the credit, and who is evicted.
@@ -199,6 +201,7 @@ class MemoryConfig:
     cite_by_enum: bool = False
     on_override: OnOverride = "flag"
     override_confidence: float = 0.8
+    counterfactual_runs: int = 8
 
     learn: LearnConfig = field(default_factory=LearnConfig)
 
@@ -213,7 +216,7 @@ class MemoryConfig:
             if not -1.0 <= value <= 1.0:
                 raise ConfigError(f"{name} is {value}: give a number between 0 and 1.")
         counted = ("max_content_chars", "exact_limit", "cache_bytes", "truncate_chars")
-        for name in (*counted, "specialisations_to_lower"):
+        for name in (*counted, "specialisations_to_lower", "counterfactual_runs"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}: give at least 1.")
         for name in ("seed_strength", "observation_half_life_days"):

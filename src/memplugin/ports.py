@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from memplugin.config import KeepTurns, MemoryContext
 from memplugin.crediting import Crediting
+from memplugin.judging import Judging
 from memplugin.records import (
+    Counterfactual,
     Decision,
     Evidence,
     Json,
@@ -251,9 +253,10 @@ class TaskRows:
     retrievals: Sequence[Retrieval]
     decisions: Sequence[Decision[Any]]
     outcomes: Sequence[Outcome]
+    counterfactuals: Sequence[Counterfactual] = ()
 
 
-class Ledger(Crediting, Protocol):
+class Ledger(Crediting, Judging, Protocol):
     """The truth. Every method is atomic, safe in threads, and raises ``StoreError``.
 
     Every look-up takes the workspace and compares it by equality.
@@ -465,6 +468,10 @@ class Ledger(Crediting, Protocol):
         """Workspaces in which a task of this id left a row."""
         ...
 
+    def workspaces_of_decision(self, decision_id: str) -> list[str]:
+        """Workspaces that have a decision of this id."""
+        ...
+
     def task_rows(self, workspace_id: str, task_id: str) -> TaskRows:
         """Everything the task's hops wrote."""
         ...
@@ -496,6 +503,10 @@ class Ledger(Crediting, Protocol):
 
         Failed extractions count by the text of their turns.
         """
+        ...
+
+    def turn(self, workspace_id: str, turn_id: str) -> Turn | None:
+        """One turn."""
         ...
 
     def find_turns(self, workspace_id: str, words: Sequence[str], limit: int) -> list[Turn]:

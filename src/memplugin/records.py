@@ -254,7 +254,7 @@ class Candidate(Noun):
         rank: 1 for the best. Candidates whose scope does not apply come last.
         score: Weighted sum of ``parts`` under the policy.
         parts: Name of each score part to its number before weighting.
-        sources: Which of ``dense``, ``lexical``, ``standing`` brought it.
+        sources: Which of ``dense``, ``lexical``, ``standing``, ``structural`` brought it.
         cut: Why it was not injected; None when it was.
     """
 
@@ -499,8 +499,9 @@ class Counterfactual(Noun):
     """What leaving one record out of a stored decision does to its answer.
 
     Attributes:
-        verdict: ``load_bearing``: the answers differ by more than chance. ``not``: a
-            difference of half the runs or more can be ruled out. Else ``uncertain``.
+        verdict: ``load_bearing``: the answers differ by more than chance. ``not``: a change
+            would have been seen, and one of half the answers or more is ruled out. Else
+            ``uncertain``.
         flip: Whether most runs without it answer otherwise than is usual with it.
         p_value: Of an exact test; None when the model is deterministic.
         detectable: The smallest change in the share of usual answers that this many runs
@@ -656,6 +657,8 @@ class Need(Noun):
         record_ids: The records, when they are known.
         text: What the memory should say, when it is not.
         claim: Or the claim, ``{field: value}``.
+        turn_id: The turn in which it was said, when that is known: any record taken from it
+            will do that says ``text``, if there is one.
         should_use: False when the right behaviour was to leave it aside.
         corrected: True when a person said the answer was wrong, whatever was reported.
     """
@@ -665,6 +668,7 @@ class Need(Noun):
     claim: Claim | None = None
     should_use: bool = True
     corrected: bool = False
+    turn_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -683,3 +687,33 @@ class Verdict(Noun):
     evidence: tuple[str, ...] = ()
     next_step: str = ""
     task_id: str | None = field(default=None, kw_only=True)
+
+
+MACHINE = "memplugin"
+"""Who judged, where it was the attribution and no person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement(Noun):
+    """What somebody says of one task: the attribution, or a person who has read it.
+
+    Attributes:
+        by: ``memplugin``, or who annotated it.
+        cause: None where a person named the stage alone.
+        should_use: Whether the memory should have been used at all, as a person sees it.
+        need: What the attribution was told should have been used.
+        note: A person's remark.
+    """
+
+    workspace_id: str
+    task_id: str
+    by: str
+    stage: Stage
+    at: datetime
+    cause: str | None = None
+    should_use: bool | None = None
+    record_id: str | None = None
+    rank: int | None = None
+    evidence: tuple[str, ...] = ()
+    need: Need | None = None
+    note: str | None = None

@@ -75,7 +75,7 @@ def test_a_retrieval_is_joined_to_its_attempt_whichever_was_written_first(ledger
     for step in steps if shown_first else reversed(steps):
         step()
     assert ledger.credit(WORKSPACE, None, WEIGHTS) == {
-        # one attempt of value 1 × confidence 1 × weight 0.5, since nothing is known of it
+        # one attempt of value 1 * confidence 1 * weight 0.5, since nothing is known of it
         record.id: replace(NOTHING, attempts=1, successes=1, outcome=1.0, credited=0.5)
     }
     [row] = rows(ledger)
@@ -136,11 +136,11 @@ def test_reporting_an_attempt_again_replaces_what_it_was_worth(ledger):
 @pytest.mark.parametrize(
     ("followed", "cosine", "expected"),
     [
-        (True, 0.1, 0.8),  # the judge's word: 0.8 × 1.0
-        (False, 0.9, 0.0),  # 0.8 × 0.0, on a success too
-        (None, 0.6, 0.8),  # 0.60 is close: 0.8 × 1.0
-        (None, 0.5999, 0.0),  # below it is far: 0.8 × 0.0
-        (None, None, 0.4),  # nothing known: 0.8 × 0.5
+        (True, 0.1, 0.8),  # the judge's word: 0.8 * 1.0
+        (False, 0.9, 0.0),  # 0.8 * 0.0, on a success too
+        (None, 0.6, 0.8),  # 0.60 is close: 0.8 * 1.0
+        (None, 0.5999, 0.0),  # below it is far: 0.8 * 0.0
+        (None, None, 0.4),  # nothing known: 0.8 * 0.5
     ],
 )
 def test_an_attempt_is_credited_by_who_was_followed(ledger, followed, cosine, expected):
@@ -158,7 +158,7 @@ def test_confidence_counts_beside_the_value(ledger):
     show(ledger, record)
     report(ledger, 0.8, confidence=0.25)
     score(ledger, followed=True)
-    assert credited(ledger, record) == pytest.approx(0.2)  # 0.8 × 0.25 × 1.0
+    assert credited(ledger, record) == pytest.approx(0.2)  # 0.8 * 0.25 * 1.0
 
 
 def test_other_weights_and_another_threshold_count_at_once(ledger):

@@ -92,7 +92,8 @@ def everything(memory: Memory, text: str) -> None:
         task.diagnose(Need(text=text, corrected=True))
     with pytest.raises(LookupError):
         memory.forget(text, context=later, reason=text)
-    memory.forget(first.record_id or "", context=later, reason=text)
+    assert first.record_id
+    memory.forget(first.record_id, context=later, reason=text)
 
 
 def screened(text: str) -> str | None:
@@ -273,17 +274,18 @@ AWKWARD = st.one_of(
     st.text(min_size=1, max_size=200),
     st.text(alphabet=st.characters(categories=["Cs", "Cc", "Cf", "Mn", "So"]), min_size=1),
     st.sampled_from(
-        ["\x00", "\ud800", "\udfff\ud800", "e\u0301\u0301", "\u202eאבג", "🧠🇩🇪", "a" * 10**6]
+        ["\x00", "\ud800", "\udfff\ud800", "e\u0301\u0301", "\u202eאבג", "🧠🇩🇪", "é" * 5_000]
     ),
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(text=AWKWARD, mode=st.sampled_from(["none", "hash", "truncate", "full"]))
 def test_whatever_the_texts_every_span_can_be_encoded_and_read_back(text: str, mode: str) -> None:
-    text = f"a{text}"  # ids and scopes can't be blank
+    text = f"xyzzy is a whole sentence: {text}"  # up to three words are a label
     spans = exported(mode, text)
     sent = encode_spans(spans).SerializeToString()
+    assert (b"xyzzy" in sent) == (mode in ("truncate", "full"))
     read = ExportTraceServiceRequest.FromString(sent)
     back = [s for r in read.resource_spans for scope in r.scope_spans for s in scope.spans]
     assert [span.name for span in back] == [span.name for span in spans]

@@ -11,7 +11,7 @@ from pathlib import Path
 from langchain_core.language_models import BaseChatModel
 from opentelemetry.sdk.trace import TracerProvider
 
-from memplugin.cli.local_model import local_chat_model
+from memplugin.cli.models import LOCAL, LOCAL_MAX_REASONING, SCRIPTED, chat_model
 from memplugin.config import MemoryConfig
 from memplugin.errors import ConfigError
 from memplugin.memory.front import Memory
@@ -35,32 +35,17 @@ def models(name: str) -> Generator[tuple[BaseChatModel, BaseChatModel, MemoryCon
         LocalModelUnavailable: the packages of the local model are missing.
     """
     config = MemoryConfig.from_env()
-    if name == "scripted":
-        yield scripted.extractor(), scripted.decider(), config
-    elif name == "local":
-        # Too small to extract with: the script does that, and the model decides. Without
-        # limits on the fields it talks until the token limit cuts it off.
-        small = replace(config, max_reasoning_chars=160, cite_by_enum=True, decide_retries=0)
-        with local_chat_model(max_tokens=400) as model:
-            yield scripted.extractor(), model, small
-    else:
-        model = _named(name)
-        yield model, model, config
-
-
-def _named(name: str) -> BaseChatModel:
-    if ":" not in name:
+    if name not in (SCRIPTED, LOCAL) and ":" not in name:
         raise ConfigError(f"--model is {name!r}: use scripted, local or PROVIDER:NAME.")
-    try:
-        from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- the extra `langchain`
-    except ImportError as error:
-        raise ConfigError(
-            '--model PROVIDER:NAME needs: pip install "memplugin[langchain]"'
-        ) from error
-    try:
-        return init_chat_model(name)
-    except (ImportError, ValueError) as error:
-        raise ConfigError(f"--model {name}: {error}") from error
+    with chat_model(name) as model:
+        if name == SCRIPTED:
+            yield scripted.extractor(), model, config
+        elif name == LOCAL:
+            # Too small to extract with: the script does that, and the model decides.
+            small = replace(config, max_reasoning_chars=LOCAL_MAX_REASONING, cite_by_enum=True)
+            yield scripted.extractor(), model, replace(small, decide_retries=0)
+        else:
+            yield model, model, config
 
 
 def prepare(store: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from memplugin.cli import check, database, demo, doctor, operations, output, tasks
+from memplugin.cli import check, database, demo, doctor, operations, output, replay, tasks
 from memplugin.cli.group import Commands
 from memplugin.cli.otlp import Spans
 from memplugin.cli.place import Place
@@ -17,6 +17,7 @@ COMMANDS = (
     check.check,
     tasks.task,
     tasks.diagnose,
+    replay.replay,
     doctor.doctor,
     operations.reindex,
     operations.prune,

@@ -7,12 +7,13 @@ part, so a count of verdicts is a count of demonstrated failures.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
 from memplugin.diagnosis.census import Census
 from memplugin.diagnosis.next_steps import verdict_of
-from memplugin.diagnosis.stages import against, follow
+from memplugin.diagnosis.stages import against, follow, set_aside
 from memplugin.diagnosis.task_record import TaskRecord, WriteEntry
 from memplugin.diagnosis.wording import carries
 from memplugin.records import Need, Stage, Verdict
@@ -36,7 +37,7 @@ def attribute(record: TaskRecord, need: Need, census: Census | None = None) -> V
 def _attributed(record: TaskRecord, need: Need, census: Census | None) -> Verdict:
     if record.success and not need.corrected:
         return verdict_of("none", "passed", "the task's last attempt was reported as passed")
-    if not (need.record_ids or need.text or need.claim):
+    if not (need.record_ids or need.text or need.claim or need.turn_id):
         seen = (f"flagged memory_override: {against(one)}" for one in record.use.overrides)
         return verdict_of(
             "undetermined", "no_need", "what should have been used is not known", *seen
@@ -50,9 +51,34 @@ def _attributed(record: TaskRecord, need: Need, census: Census | None) -> Verdic
     asked_at = record.retrieval.at if record.retrieval else record.use.at
     known = _as_of(asked_at, census or Census(turns_kept=False))
     needed = _needed(record, need, known, asked_at)
+    if not need.should_use:
+        return min((set_aside(record, entry) for entry in needed), key=_stage_order, default=_ABSENT)
     if not needed:
         return _unwritten(known, need, census)
-    return min((follow(record, need, known, entry) for entry in needed), key=_stage_order)
+    verdicts = [follow(record, need, known, entry) for entry in needed]
+    # What was said in one turn is in any record taken from it: the one that came furthest.
+    return furthest(verdicts) if need.turn_id and not need.record_ids else earliest(verdicts)
+
+
+_ABSENT = verdict_of("none", "rightly_ignored", "it was not to be used here, and was not there")
+
+
+def earliest(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on a task that needed several things: the first that was lost owns it.
+
+    Raises:
+        ValueError: there is none.
+    """
+    return min(verdicts, key=_stage_order)
+
+
+def furthest(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on a task that needed any one of several things.
+
+    Raises:
+        ValueError: there is none.
+    """
+    return max(verdicts, key=_stage_order)
 
 
 _ORDER: tuple[Stage, ...] = ("write", "retrieval", "use", "undetermined", "none")
@@ -80,7 +106,7 @@ def _needed(
 ) -> list[WriteEntry]:
     """The writes that made what was needed, one for each record."""
     ids = need.record_ids or tuple(w.record_id for w in census.writes if w.record_id)
-    if not ids and not census.writes:
+    if not (ids or census.writes or need.turn_id):
         ids = tuple(w.record_id for w in record.writes if w.record_id and _says(w, need))
     by_id = {
         w.record_id: w

@@ -46,11 +46,14 @@ class Census(Noun):
 def look_up(ledger: Ledger, workspace_id: str, need: Need) -> Census:
     """Finds what the store holds about a need.
 
-    By ids where they are given, else by claim, else by what a text says.
+    By ids where they are given, else by the turn it was said in, else by claim, else by what
+    a text says.
 
     Raises:
         StoreError: the ledger could not be read.
     """
+    if need.turn_id and not need.record_ids:
+        return _of_turn(ledger, workspace_id, need.turn_id, need)
     records = _records(ledger, workspace_id, need)
     text = need.text or (records[0].content if records else "")
     words = words_of(text)
@@ -66,6 +69,32 @@ def look_up(ledger: Ledger, workspace_id: str, need: Need) -> Census:
         rejected=tuple(rejected),
         turns=tuple(said),
         distorted=_entries(ledger, workspace_id, distorted),
+        turns_kept=ledger.turns_kept(workspace_id, None),
+    )
+
+
+def _of_turn(ledger: Ledger, workspace_id: str, turn_id: str, need: Need) -> Census:
+    """What came of one turn; with a text, of that in it which the text says."""
+    turn = ledger.turn(workspace_id, turn_id)
+    proposals = ledger.proposals_of_turn(workspace_id, turn_id)
+    made = {p.record_id for p in proposals if p.record_id}
+    taken = list(ledger.records(workspace_id, made).values())
+    says = [r for r in taken if not need.text or carries(need.text, r.content)]
+    words = words_of(need.text or "")
+    return Census(
+        writes=_entries(ledger, workspace_id, says),
+        rejected=tuple(
+            p
+            for p in proposals
+            if p.ruling in ("rejected", "failed")
+            and (not need.text or not p.content or coverage(words, p.content) >= RELATED_AT)
+        ),
+        turns=(turn,) if turn else (),
+        distorted=_entries(
+            ledger,
+            workspace_id,
+            [r for r in taken if r not in says and coverage(words, r.content) >= RELATED_AT],
+        ),
         turns_kept=ledger.turns_kept(workspace_id, None),
     )
 

@@ -106,6 +106,15 @@ def _significant(runs: tuple[int, int]) -> NDArray[np.float64]:
     )
 
 
+def require_scipy() -> None:
+    """Makes sure that SciPy is there.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    _stats()
+
+
 def _stats() -> Any:
     try:
         return import_module("scipy.stats")  # half a second, for the few commands that test

@@ -102,19 +102,17 @@ def compare(
     if min(runs) < LEAST_RUNS:
         return seen
     counts = (with_record.usual, without_record.usual)
-    p = p_value(counts, runs)
-    return replace(
-        seen,
-        verdict=_bearing(p, counts, runs),
-        p_value=p,
-        detectable=detectable(counts[0] / runs[0], runs),
-    )
+    p, change = p_value(counts, runs), detectable(counts[0] / runs[0], runs)
+    verdict = _bearing(p, change, difference_interval(counts, runs))
+    return replace(seen, verdict=verdict, p_value=p, detectable=change)
 
 
-def _bearing(p: float, counts: tuple[int, int], runs: tuple[int, int]) -> Bearing:
+def _bearing(p: float, change: float | None, difference: tuple[float, float]) -> Bearing:
     if p < SIGNIFICANT:
         return "load_bearing"
-    low, high = difference_interval(counts, runs)
+    if change is None:  # the answers vary so much that nothing could have been seen
+        return "uncertain"
+    low, high = difference
     return "not" if low > -NEGLIGIBLE and high < NEGLIGIBLE else "uncertain"
 
 
@@ -122,7 +120,7 @@ def _grouped(answers: Iterable[Json | None], same: Same) -> list[Json | None]:
     """One answer for each group of equal ones, in an order that no side has a say in."""
     groups: list[Json | None] = []
     for answer in sorted(answers, key=_spelling):
-        if not any(_alike(answer, first, same) for first in groups):
+        if not any(alike(answer, first, same) for first in groups):
             groups.append(answer)
     return groups
 
@@ -131,7 +129,8 @@ def _spelling(answer: Json | None) -> str:
     return "" if answer is None else canonical_json(answer)
 
 
-def _alike(left: Json | None, right: Json | None, same: Same) -> bool:
+def alike(left: Json | None, right: Json | None, same: Same) -> bool:
+    """Whether two runs came to the same; replies that decided nothing are alike."""
     if left is None or right is None:
         return left is right
     return same(left, right)
@@ -142,7 +141,7 @@ def _tallied(
 ) -> list[int]:
     counts = [0] * len(groups)
     for answer in answers:
-        place = next(i for i, first in enumerate(groups) if _alike(answer, first, same))
+        place = next(i for i, first in enumerate(groups) if alike(answer, first, same))
         counts[place] += 1
     return counts
 

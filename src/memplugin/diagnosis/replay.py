@@ -31,14 +31,16 @@ class Changes(Noun):
         k: The candidates of then are cut again with another k.
         policy: The query of then is recalled again under another policy, among the
             records that were there then.
-        max_reasoning_chars: ``maxLength`` of the reasoning fields, for a small model that
-            does not know when to stop.
+        max_reasoning_chars: ``maxLength`` of the reasoning fields.
+        cite_by_enum: Whether the schema offers only the shown ids as citations. Both are
+            for a small model that does not know when to stop.
     """
 
     without: tuple[str, ...] = ()
     k: int | None = None
     policy: str | None = None
     max_reasoning_chars: int | None = None
+    cite_by_enum: bool = False
 
 
 @dataclass(frozen=True, slots=True)

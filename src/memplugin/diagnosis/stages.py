@@ -14,7 +14,7 @@ from memplugin.diagnosis.census import Census
 from memplugin.diagnosis.next_steps import verdict_of
 from memplugin.diagnosis.task_record import CandidateEntry, TaskRecord, WriteEntry
 from memplugin.diagnosis.wording import carries
-from memplugin.records import Explanation, Need, Override, Stage, Verdict
+from memplugin.records import Bearing, Explanation, Need, Override, Stage, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,10 @@ def _noticed(case: _Case) -> Iterator[str]:
             yield f"flagged memory_override: {against(override)}"
     if use.chosen_support and use.chosen_support.id == record_id and not use.chosen_support.shown:
         yield "flagged support_not_shown: the answer agrees with it all the same"
+    if _bearing(case) == "not":
+        yield "counterfactual: leaving it out changes nothing"
+    if _bearing(case) == "uncertain":
+        yield "counterfactual: whether leaving it out changes the answer is uncertain"
 
 
 def _distorted(case: _Case) -> Verdict | None:
@@ -152,12 +156,6 @@ def _not_shown(case: _Case) -> Verdict | None:
     return case.verdict("retrieval", "below_cutoff", place)
 
 
-def _rightly_ignored(case: _Case) -> Verdict | None:
-    if case.need.should_use:
-        return None
-    return case.verdict("none", "rightly_ignored", "it was shown and was not to be used here")
-
-
 def _undecided(case: _Case) -> Verdict | None:
     use = case.record.use
     if use.decision_id is None:
@@ -193,7 +191,8 @@ def _misapplied(case: _Case) -> Verdict | None:
         )
     if any(one.enforced and one.record_id == case.entry.record_id for one in use.overrides):
         return case.verdict("use", "misapplied", "it was enforced, and the answer is still wrong")
-    if use.counterfactual_flip:
+    # A record that says of no single memory what leaving it out does has one word for all.
+    if _bearing(case) == "load_bearing" or (not use.counterfactuals and use.counterfactual_flip):
         return case.verdict(
             "use", "misapplied", "leaving it out changes the answer, which is still wrong"
         )
@@ -204,6 +203,30 @@ def _ignored(case: _Case) -> Verdict | None:
     return case.verdict("use", "ignored", "it was shown, and nothing in the decision refers to it")
 
 
+def set_aside(record: TaskRecord, entry: WriteEntry) -> Verdict:
+    """What became of a record that was not to be used here: left aside, or used all the same."""
+    candidates = record.retrieval.candidates if record.retrieval else ()
+    candidate = next((c for c in candidates if c.record_id == entry.record_id), None)
+    case = _Case(record, Need(should_use=False), entry, candidate, None, None, Census())
+    if candidate is None or not candidate.injected:
+        return case.verdict("none", "rightly_ignored", "it was not to be used here, nor shown")
+    if used := _misapplied(case) or _followed(case):
+        return used
+    return case.verdict("none", "rightly_ignored", "it was shown and was not to be used here")
+
+
+def _followed(case: _Case) -> Verdict | None:
+    claim, answer = case.entry.claim, case.record.use.answer
+    if not (claim and answer and claim.keys() <= answer.keys()) or contradicts(claim, answer):
+        return None
+    return case.verdict("use", "misapplied", "the answer is what it claims, which is wrong here")
+
+
+def _bearing(case: _Case) -> Bearing | None:
+    tried = case.record.use.counterfactuals
+    return next((one.verdict for one in tried if one.record_id == case.entry.record_id), None)
+
+
 _CHECKS: tuple[_Check, ...] = (
     _distorted,
     _unread,
@@ -211,7 +234,6 @@ _CHECKS: tuple[_Check, ...] = (
     _not_queried,
     _not_a_candidate,
     _not_shown,
-    _rightly_ignored,
     _undecided,
     _overridden,
     _misapplied,

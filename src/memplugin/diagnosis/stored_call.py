@@ -5,16 +5,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from jsonschema import Draft202012Validator
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from pydantic import BaseModel, ValidationError
 
 from memplugin.errors import ConfigError
 from memplugin.records import Decision, Json, Reply
 from memplugin.strict import accepts_null, objects_in
-from memplugin.use.inject import with_block, without
+from memplugin.use.inject import shown_in, with_block, without
 from memplugin.use.reasoned import OWN_FIELDS, json_schema_of
 from memplugin.use.schema import answer_of, decision_schema, problems_of
 from memplugin.wire import messages_from_json
@@ -71,7 +71,7 @@ def without_records(call: StoredCall, record_ids: Iterable[str]) -> StoredCall:
                 f"record {record_id!r} was not shown to this decision, so that nothing changes "
                 "without it: name one that was (`memplugin task` lists them)."
             )
-        call = replace(call, messages=left, schema=_not_offering(call.schema, record_id))
+        call = replace(call, messages=left)
     return call
 
 
@@ -82,13 +82,8 @@ def _edited(message: BaseMessage, record_id: str) -> BaseMessage:
     return message.model_copy(update={"content": without(content, record_id)})
 
 
-def with_memories(call: StoredCall, block: str, record_ids: Sequence[str]) -> StoredCall:
-    """The call with other memories in front of the model.
-
-    Args:
-        call: As it was.
-        block: From ``inject.render``.
-        record_ids: Those in the block.
+def with_memories(call: StoredCall, block: str) -> StoredCall:
+    """The call with another block of memories (``inject.render``) in front of the model.
 
     Raises:
         ConfigError: there is no block of memories in it.
@@ -102,8 +97,7 @@ def with_memories(call: StoredCall, block: str, record_ids: Sequence[str]) -> St
             "nothing: replay it without them."
         ) from None
     changed = last.model_copy(update={"content": text})
-    messages = (*before, changed, *call.messages[call.first :])
-    return replace(call, messages=messages, schema=_offering(call.schema, record_ids))
+    return replace(call, messages=(*before, changed, *call.messages[call.first :]))
 
 
 def with_max_reasoning(call: StoredCall, chars: int) -> StoredCall:
@@ -115,29 +109,25 @@ def with_max_reasoning(call: StoredCall, chars: int) -> StoredCall:
     return replace(call, schema=schema)
 
 
-def _not_offering(schema: Json, record_id: str) -> Json:
-    offered = _offered(schema)
-    if offered is None:
-        return schema
-    return _offering(schema, [one for one in offered if one != record_id])
+def with_citations(call: StoredCall) -> StoredCall:
+    """The call whose schema offers as citations what its messages show, and nothing else."""
+    shown = [
+        record_id
+        for message in call.messages
+        if not isinstance(message, SystemMessage | AIMessage)
+        for record_id in shown_in(str(message.text))
+    ]
+    offered = list(dict.fromkeys(shown))
+    schema = copy.deepcopy(call.schema)
+    cited = schema["properties"]["cited_record_ids"]
+    cited["maxItems"] = len(offered)
+    cited["items"] = {"type": "string", **({"enum": offered} if offered else {})}
+    return replace(call, schema=schema)
 
 
-def _offering(schema: Json, record_ids: Sequence[str]) -> Json:
-    """Where the schema says which ids may be cited, it says these."""
-    if _offered(schema) is None:
-        return schema
-    changed = copy.deepcopy(schema)
-    cited = changed["properties"]["cited_record_ids"]
-    cited["maxItems"] = len(record_ids)
-    cited["items"] = {"type": "string", **({"enum": list(record_ids)} if record_ids else {})}
-    return changed
-
-
-def _offered(schema: Json) -> list[str] | None:
-    cited = cast(Json, schema["properties"].get("cited_record_ids", {}))
-    if "maxItems" not in cited:
-        return None
-    return cast(list[str], cited["items"].get("enum", []))
+def offers_citations(call: StoredCall) -> bool:
+    """Whether the schema says which ids may be cited."""
+    return "maxItems" in call.schema["properties"]["cited_record_ids"]
 
 
 # ---------------------------------------------------------------- read its reply

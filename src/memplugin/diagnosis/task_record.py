@@ -11,9 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from memplugin.claims import contradicted_ids
+from memplugin.diagnosis.counterfactual import latest
 from memplugin.ports import Ledger, StoredProposal, TaskRows
 from memplugin.records import (
+    Bearing,
     Claim,
+    Counterfactual,
     Decision,
     Json,
     MemoryRecord,
@@ -86,15 +89,26 @@ class RetrievalEntry(Noun):
 
 
 @dataclass(frozen=True, slots=True)
+class CounterfactualEntry(Noun):
+    """What leaving one record out of the decision does to its answer."""
+
+    record_id: str
+    verdict: Bearing
+    p_value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class UseEntry(Noun):
     """The decision, as far as use of memory goes.
 
     Attributes:
-        counterfactual_flip: Whether leaving a record out changed the answer; None when
-            that was not tried.
+        counterfactual_flip: Whether leaving some record out changes the answer; None when
+            that was not tried, or chance can't be ruled out.
         contradicted_record_ids: Records that were shown and claim another value than the
             answer.
         overrides: Where the model's answer goes against a claim that counts, shown or not.
+        counterfactuals: For each record of which it was tried, whether leaving it out changes
+            the answer.
     """
 
     cited_record_ids: tuple[str, ...] = ()
@@ -109,6 +123,7 @@ class UseEntry(Noun):
     at: datetime | None = None
     contradicted_record_ids: tuple[str, ...] = ()
     overrides: tuple[Override, ...] = ()
+    counterfactuals: tuple[CounterfactualEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +171,7 @@ class TaskRecord(Noun):
             arm=_arm(rows),
             writes=tuple(_writes(proposals.values(), records)),
             retrieval=retrieval,
-            use=_use(decision, rows.retrievals),
+            use=_use(decision, rows.retrievals, rows.counterfactuals),
             success=rows.outcomes[-1].succeeded if rows.outcomes else None,
             retrievals=retrievals,
             sessions=_sessions(rows),
@@ -244,9 +259,17 @@ def feeding(
     return next(fed, retrievals[-1] if retrievals else None)
 
 
-def _use(decision: Decision[Any] | None, retrievals: Sequence[Retrieval]) -> UseEntry:
+def _use(
+    decision: Decision[Any] | None,
+    retrievals: Sequence[Retrieval],
+    tried: Sequence[Counterfactual],
+) -> UseEntry:
     if decision is None:
         return UseEntry()
+    bearing = tuple(
+        CounterfactualEntry(one.record_id, one.verdict, one.p_value)
+        for one in latest(one for one in tried if one.decision_id == decision.id)
+    )
     fed = next((r for r in retrievals if r.id == decision.retrieval_id), None)
     return UseEntry(
         cited_record_ids=decision.cited_record_ids,
@@ -262,4 +285,13 @@ def _use(decision: Decision[Any] | None, retrievals: Sequence[Retrieval]) -> Use
             fed.candidates if fed else (), decision.answer or {}
         ),
         overrides=decision.overrides,
+        counterfactual_flip=_flip(bearing),
+        counterfactuals=bearing,
     )
+
+
+def _flip(tried: Sequence[CounterfactualEntry]) -> bool | None:
+    verdicts = {one.verdict for one in tried}
+    if "load_bearing" in verdicts:
+        return True
+    return False if verdicts == {"not"} else None

@@ -7,32 +7,35 @@ runs it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, Self
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
-from memplugin.config import MemoryConfig, checked_scope
-from memplugin.evaluation.answers import AnswerShape, answer_model
-from memplugin.evaluation.scripts import DeciderScript, Planted, ScriptedProposal
-from memplugin.records import Json, Need
+from memplugin.config import MemoryConfig
+from memplugin.evaluation.answers import AnswerShape
+from memplugin.evaluation.parts import (
+    ClaimMap,
+    DeciderScript,
+    GoldFact,
+    Misreading,
+    Part,
+    Planted,
+    Scalar,
+    ScopeMap,
+)
+from memplugin.records import Need
 from memplugin.text import canonical_json, digest
 
 LATER = timedelta(weeks=3)
 """How long after the last session a request comes that has no date of its own."""
 
-DEFAULT_DATE = datetime.fromisoformat("2026-03-02T09:00:00+00:00")
+DEFAULT_DATE = datetime(2026, 3, 2, 9, tzinfo=UTC)
+"""Of a session without a date."""
 
-Path = Literal["recall_and_decide", "answer_only", "recall_and_answer"]
-"""Which hops a request goes through; see ``agents``."""
-
-ScopeMap = Annotated[dict[str, str], AfterValidator(checked_scope)]
-
-
-class Part(BaseModel):
-    """A piece of a suite: unknown keys are errors, so that a typo is not silently ignored."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+_ID = r"^[A-Za-z0-9_-]{1,100}$"
+_ROLES = ("user", "assistant", "tool", "system")
 
 
 class Message(Part):
@@ -50,34 +53,13 @@ class Message(Part):
     @model_validator(mode="before")
     @classmethod
     def _short(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping) or "role" in given:
-            return given  # pyright: ignore[reportUnknownVariableType] -- checked by the fields
-        said: dict[str, Any] = {str(k): v for k, v in given.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] -- of a file
-        roles = [role for role in ("user", "assistant", "tool", "system") if role in said]
-        if len(roles) != 1:
+        if not isinstance(given, Mapping):
+            return given
+        said = dict[str, Any](given)  # pyright: ignore[reportUnknownArgumentType] -- of a file
+        roles = [role for role in _ROLES if role in said]
+        if "role" in said or len(roles) != 1:
             return said
-        return {**said, "role": roles[0], "content": said.pop(roles[0])}
-
-
-class GoldFact(Part):
-    """Something that should be remembered of a session.
-
-    Attributes:
-        turn: Number of the message that says it, from 0.
-        quote: Its words; None for the whole message.
-        by: The annotators who wrote it down; empty when it is everybody's.
-    """
-
-    content: str = Field(min_length=1)
-    kind: str = "fact"
-    turn: int = Field(default=0, ge=0)
-    quote: str | None = None
-    polarity: Literal["positive", "negative"] = "positive"
-    scope: ScopeMap = Field(default_factory=dict)
-    claim: dict[str, str | int | float | bool] | None = None
-    time_phrase: str | None = None
-    occurred_at: str | None = None
-    by: tuple[str, ...] = ()
+        return {"role": roles[0], "content": said.pop(roles[0]), **said}
 
 
 class Session(Part):
@@ -97,10 +79,10 @@ class Session(Part):
     messages: tuple[Message, ...] = Field(min_length=1)
     gold: tuple[GoldFact, ...] = ()
     annotators: tuple[str, ...] = ()
-    misread: tuple[ScriptedProposal, ...] | Literal["refused", "truncated", "down"] | None = None
+    misread: Literal["refused", "truncated", "down"] | tuple[Misreading, ...] | None = None
 
     @model_validator(mode="after")
-    def _turns_are_there(self) -> Self:
+    def _refers_to_what_is_there(self) -> Self:
         for place, fact in enumerate(self.gold):
             if fact.turn >= len(self.messages):
                 raise ValueError(
@@ -120,6 +102,7 @@ class DirectRecord(Part):
 
     Attributes:
         key: By which ``need`` names it.
+        date: When it became true; None for the day before the first session.
         repeat: How many of it; ``{n}`` in the content is the number, from 1.
         forgotten: Whether it is forgotten again before the request.
     """
@@ -128,7 +111,7 @@ class DirectRecord(Part):
     content: str = Field(min_length=1)
     kind: str = "fact"
     scope: ScopeMap = Field(default_factory=dict)
-    claim: dict[str, str | int | float | bool] | None = None
+    claim: ClaimMap | None = None
     confidence: float | None = Field(default=None, ge=0, le=1)
     pinned: bool = False
     date: AwareDatetime | None = None
@@ -152,6 +135,7 @@ class Request(Part):
     Attributes:
         query: What is looked up in memory; None for the text.
         date: None for three weeks after the last session.
+        path: Which hops it goes through; see ``agents``.
     """
 
     text: str = Field(min_length=1)
@@ -162,7 +146,7 @@ class Request(Part):
     k: int = Field(default=3, ge=1)
     kinds: tuple[str, ...] | None = None
     policy: str | None = None
-    path: Path = "recall_and_decide"
+    path: Literal["recall_and_decide", "recall_and_answer", "answer_only"] = "recall_and_decide"
 
 
 class NeedSpec(Part):
@@ -170,11 +154,11 @@ class NeedSpec(Part):
 
     records: tuple[str, ...] = ()
     text: str | None = None
-    claim: dict[str, str | int | float | bool] | None = None
+    claim: ClaimMap | None = None
 
-    def to_need(self, ids: Mapping[str, str | None], *, should_use: bool) -> Need:
+    def to_need(self, ids: Mapping[str, str], *, should_use: bool) -> Need:
         """As ``diagnose`` wants it, the keys replaced by the records' ids."""
-        named = tuple(id_ for key in self.records if (id_ := ids.get(key)))
+        named = tuple(ids[key] for key in self.records if key in ids)
         return Need(record_ids=named, text=self.text, claim=self.claim, should_use=should_use)
 
 
@@ -183,13 +167,13 @@ class Success(Part):
 
     Attributes:
         exact: Values that fields of the answer must have.
-        regex: Patterns that must be found in fields of the answer.
+        regex: Patterns that must be found in fields of the answer, in any case.
         function: ``package.module:function`` of the answer and the task, to a bool.
         judge: What a judging model is to look for.
     """
 
-    exact: dict[str, str | int | float | bool | None] | None = None
-    regex: dict[str, str] | None = None
+    exact: dict[str, Scalar | None] | None = Field(default=None, min_length=1)
+    regex: dict[str, str] | None = Field(default=None, min_length=1)
     function: str | None = Field(default=None, alias="callable", pattern=r"^[\w.]+:[\w.]+$")
     judge: str | None = Field(default=None, min_length=1)
 
@@ -205,7 +189,7 @@ class Task(Part):
     """One task: what was said in some sessions, a request in a later one, and what is right.
 
     Attributes:
-        tags: For breakdowns: ``kind``, ``phrasing``, ``fault`` or one's own.
+        tags: For breakdowns: ``phrasing``, ``kind``, ``fault`` or one's own.
         corpus: Name of a set of records that several tasks share, and one workspace with
             it; None gives the task a workspace of its own.
         answer: Field to its choices, or to ``text``, ``integer``, ``number``, ``boolean``.
@@ -216,7 +200,7 @@ class Task(Part):
         decider: What the scripted model answers.
     """
 
-    id: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")
+    id: str = Field(pattern=_ID)
     tags: dict[str, str] = Field(default_factory=dict)
     corpus: str | None = None
     sessions: tuple[Session, ...] = ()
@@ -233,86 +217,93 @@ class Task(Part):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        answer_model(self.answer)
-        self.config(MemoryConfig())
+        configured(MemoryConfig(), self.settings)
         for name in ("exact", "regex"):
             if unknown := set(getattr(self.success, name) or ()) - set(self.answer):
                 raise ValueError(
                     f"success.{name} has {', '.join(sorted(unknown))}, which answer has not"
                 )
-        keys = [record.key for record in self.records if record.key]
-        if len(set(keys)) < len(keys):
-            raise ValueError("two of records have the same key")
-        if not self.corpus and (unknown := set(self.need.records) - set(keys)):
+        if len(set(self.keys)) < len(self.keys):
+            raise ValueError("two of records have the same key: a key names one record")
+        if self.corpus is None and (unknown := set(self.need.records) - set(self.keys)):
             raise ValueError(f"need.records has {', '.join(sorted(unknown))}: no record has it")
         return self
 
-    def config(self, base: MemoryConfig) -> MemoryConfig:
-        """The settings of this task on top of others.
-
-        Raises:
-            ValueError: there is no such setting, or it can't have that value.
-        """
-        known = set(MemoryConfig.__dataclass_fields__)
-        if unknown := set(self.settings) - known:
-            raise ValueError(f"settings has {', '.join(sorted(unknown))}: there is no such setting")
-        values = {name: getattr(base, name) for name in known} | self.settings
-        try:
-            return MemoryConfig(**values)
-        except TypeError as error:
-            raise ValueError(f"settings: {error}") from error
+    @property
+    def keys(self) -> list[str]:
+        """The keys of its own records."""
+        return [record.key for record in self.records if record.key]
 
     @property
     def begins(self) -> datetime:
-        """When its first session is, or was."""
-        dates = [session.date for session in self.sessions if session.date]
-        return min(dates, default=DEFAULT_DATE)
+        """When its first session was."""
+        return min((s.date for s in self.sessions if s.date), default=DEFAULT_DATE)
 
     @property
     def asks_at(self) -> datetime:
         """When the request comes."""
-        if self.request.date:
-            return self.request.date
-        dates = [session.date for session in self.sessions if session.date]
-        return max(dates, default=DEFAULT_DATE) + LATER
+        last = max((s.date for s in self.sessions if s.date), default=DEFAULT_DATE)
+        return self.request.date or last + LATER
 
 
 class Suite(Part):
     """Tasks that are run and reported together.
 
     Attributes:
-        corpora: Sets of records that several tasks share, by name.
         settings: Fields of ``MemoryConfig`` for every task that does not set them itself.
+        corpora: Sets of records that several tasks share, by name.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")
+    name: str = Field(pattern=_ID)
     about: str = ""
     settings: dict[str, Any] = Field(default_factory=dict)
     corpora: dict[str, tuple[DirectRecord, ...]] = Field(default_factory=dict)
-    tasks: tuple[Task, ...] = Field(min_length=1)
+    tasks: tuple[Task, ...]
 
     @model_validator(mode="after")
-    def _ids_and_corpora(self) -> Self:
+    def _fits_together(self) -> Self:
+        if not self.tasks:
+            raise ValueError("there are no tasks: give at least one")
+        configured(MemoryConfig(), self.settings)
         seen: set[str] = set()
         for task in self.tasks:
             if task.id in seen:
                 raise ValueError(f"two tasks are called {task.id!r}: an id names one task")
             seen.add(task.id)
-            if task.corpus is None:
-                continue
-            keys = {r.key for r in self.corpora.get(task.corpus, ())}
-            if task.corpus not in self.corpora:
-                raise ValueError(f"task {task.id!r} has the corpus {task.corpus!r}: there is none")
-            keys |= {r.key for r in task.records}
-            if unknown := set(task.need.records) - keys:
-                raise ValueError(
-                    f"task {task.id!r}: need.records has {', '.join(sorted(unknown))}: no record "
-                    f"of corpus {task.corpus!r} has it"
-                )
+            self._check_corpus(task)
         return self
+
+    def _check_corpus(self, task: Task) -> None:
+        if task.corpus is None:
+            return
+        if task.corpus not in self.corpora:
+            raise ValueError(f"task {task.id!r} has the corpus {task.corpus!r}: there is none")
+        keys = {record.key for record in self.corpora[task.corpus]}
+        if unknown := set(task.need.records) - keys - set(task.keys):
+            raise ValueError(
+                f"task {task.id!r}: need.records has {', '.join(sorted(unknown))}: no record of "
+                f"corpus {task.corpus!r} has it"
+            )
 
     @property
     def digest(self) -> str:
         """Another suite has another one."""
-        content: Json = self.model_dump(mode="json", by_alias=True)
-        return digest(canonical_json(content), length=16)
+        return digest(canonical_json(self.model_dump(mode="json", by_alias=True)), length=16)
+
+    def config(self, task: Task, base: MemoryConfig) -> MemoryConfig:
+        """The settings of one task: its own, then the suite's, then the caller's."""
+        return configured(base, {**self.settings, **task.settings})
+
+
+def configured(base: MemoryConfig, settings: Mapping[str, Any]) -> MemoryConfig:
+    """A configuration with some fields changed.
+
+    Raises:
+        ValueError: there is no such field, or it can't have that value.
+    """
+    if unknown := set(settings) - set(MemoryConfig.__dataclass_fields__):
+        raise ValueError(f"settings has {', '.join(sorted(unknown))}: there is no such setting")
+    try:
+        return replace(base, **settings)
+    except TypeError as error:
+        raise ValueError(f"settings: {error}") from error

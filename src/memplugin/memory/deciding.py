@@ -102,7 +102,11 @@ def _retrieval(
     if given is None:
         asked = recalling.request(store, question, context, DEFAULT_K, None, None)
         return recalling.recall(store, asked)
-    found = store.ledger.retrieval(context.workspace_id, given) if isinstance(given, str) else given
+    found = (
+        store.ledger.retrieval(context.workspace_id, clean(given))
+        if isinstance(given, str)
+        else given
+    )
     if found is None:
         raise ConfigError(
             f"there is no retrieval {given!r} in workspace {context.workspace_id!r}: pass the "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,8 @@ from memplugin.ports import Selection
 from memplugin.records import Candidate, Explanation, MemoryRecord, Retrieval
 from memplugin.retrieval.cut import Limits, choose
 from memplugin.retrieval.rank import Hit, Policy, Ranked, rank
-from memplugin.retrieval.scope import applicable_keys, applies
-from memplugin.storage.search import DenseHits
+from memplugin.retrieval.scope import applicable_keys, applies, linked, linked_keys
+from memplugin.storage.search import DenseHit, DenseHits
 from memplugin.telemetry import names
 from memplugin.telemetry.report import candidate_events, searched
 from memplugin.telemetry.spans import Hop
@@ -26,6 +26,8 @@ from memplugin.use.inject import render
 
 AROUND_WEIGHT = 1.0
 """Weight of the surrounding text when the dense source picks its hits."""
+
+_NOW, _DAY = timedelta(0), timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def request(
         raise ConfigError(f"k is {k}: give at least 1.")
     if isinstance(kinds, str):
         raise ConfigError(f"kinds is the text {kinds!r}: give a list, such as [{kinds!r}].")
-    named = frozenset(kinds) if kinds is not None else None
+    named = frozenset(map(clean, kinds)) if kinds is not None else None
     if named is not None and not named:
         raise ConfigError("kinds is empty: name at least one kind, or None for every kind.")
     chosen = policy or store.config.policy
@@ -126,7 +128,7 @@ def _retrieval(
         pending_index=found.pending,
         stale_dropped=found.stale,
         text=render(shown),
-        created_at=store.clock.now(),
+        created_at=found.at,
         degraded=found.degraded,
         span=hop.ref,
     )
@@ -160,20 +162,32 @@ def _trace(store: Store, retrieval: Retrieval, hop: Hop) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Everything the sources brought, checked against the ledger."""
+    """Everything the sources brought, checked against the ledger.
+
+    Attributes:
+        at: As of when: ages are counted to here.
+    """
 
     hits: Sequence[Hit]
     total: int
     stale: int
     pending: int
     degraded: tuple[str, ...]
+    at: datetime
 
 
-def gather(store: Store, asked: Request, *, depth: int) -> Found:
-    """Asks every source of the policy and checks each hit against the ledger."""
+def gather(store: Store, asked: Request, *, depth: int, at: datetime | None = None) -> Found:
+    """Asks every source of the policy and checks each hit against the ledger.
+
+    Args:
+        store: Where to look.
+        asked: The question.
+        depth: How many each source brings.
+        at: To when ages are counted; None for now.
+    """
     vector, degraded = _embedded(store, asked)
     with store.ledger.snapshot():
-        return _gathered(store, asked, depth, vector, degraded)
+        return _gathered(store, asked, depth, at, vector, degraded)
 
 
 def _embedded(store: Store, asked: Request) -> tuple[NDArray[np.float32] | None, tuple[str, ...]]:
@@ -189,6 +203,7 @@ def _gathered(
     store: Store,
     asked: Request,
     depth: int,
+    at: datetime | None,
     vector: NDArray[np.float32] | None,
     degraded: tuple[str, ...],
 ) -> Found:
@@ -197,18 +212,31 @@ def _gathered(
     if "lexical" in sources and asked.query.strip():
         lexical = dict(store.ledger.lexical(selection, asked.query, depth))
     standing = _standing(store, asked, depth) if "standing" in sources else []
+    structural = _structural(store, asked, depth) if "structural" in sources else []
     dense: DenseHits | None = None
     if vector is not None:
-        dense, degraded = _dense(store, asked, vector, depth, {*lexical, *standing})
+        also = {*lexical, *standing, *structural}
+        dense, degraded = _dense(store, asked, vector, depth, also)
     total = dense.total if dense else store.ledger.count(selection)
-    hits, dropped = _checked(store, asked, lexical, standing, dense, depth)
+    brought = _Brought.of(lexical, standing, structural, dense, depth)
+    now = at or store.clock.now()
+    hits, dropped = _checked(store, asked, brought, now)
     return Found(
         hits=hits,
         total=total,
         stale=dropped + (dense.stale if dense else 0),
         pending=store.ledger.pending(asked.context.workspace_id),
         degraded=degraded,
+        at=now,
     )
+
+
+def _structural(store: Store, asked: Request, depth: int) -> list[str]:
+    """Records that apply and are linked to what the request is about, the surest first."""
+    scopes = linked_keys(asked.context.request_scope, store.config.structural_keys)
+    if not scopes:
+        return []
+    return store.ledger.standing(Selection(asked.context.workspace_id, scopes, asked.kinds), depth)
 
 
 def _standing(store: Store, asked: Request, depth: int) -> list[str]:
@@ -249,45 +277,88 @@ def _without_dense(error: Exception) -> tuple[str, ...]:
     return (f"dense: {type(error).__name__}",)
 
 
-def _checked(
-    store: Store,
-    asked: Request,
-    lexical: Mapping[str, float],
-    standing: Sequence[str],
-    dense: DenseHits | None,
-    depth: int,
-) -> tuple[list[Hit], int]:
-    context = asked.context
-    near = {hit.record_id: hit for hit in (*dense.hits, *dense.inapplicable)} if dense else {}
-    # Beyond the depth stand those that another source brought, for their cosines.
-    best = {hit.record_id for hit in dense.hits[:depth]} if dense else set[str]()
-    outside = {hit.record_id for hit in dense.inapplicable} if dense else set[str]()
-    places = {record_id: place for place, record_id in enumerate(standing)}
-    ids = list(dict.fromkeys([*lexical, *standing, *near]))
-    records = store.ledger.records(context.workspace_id, ids)
-    hits: list[Hit] = []
-    for record_id in ids:
-        record = records.get(record_id)
-        if record is None or not _counts(record, asked):
-            continue
-        vector = near.get(record_id)
+@dataclass(frozen=True, slots=True)
+class _Brought:
+    """What each source brought.
+
+    Attributes:
+        standing: Place of each in the order of standing records.
+        near: Cosines, also of those that only other sources brought.
+        nearest: Those that the dense source brought itself.
+    """
+
+    lexical: Mapping[str, float]
+    standing: Mapping[str, int]
+    structural: Collection[str]
+    near: Mapping[str, DenseHit]
+    nearest: Collection[str]
+
+    @classmethod
+    def of(
+        cls,
+        lexical: Mapping[str, float],
+        standing: Sequence[str],
+        structural: Collection[str],
+        dense: DenseHits | None,
+        depth: int,
+    ) -> _Brought:
+        """Puts together what the sources answered."""
+        hits = (*dense.hits[:depth], *dense.inapplicable) if dense else ()
+        # Beyond the depth stand those that another source brought, for their cosines.
+        also = dense.hits[depth:] if dense else ()
+        return cls(
+            lexical=lexical,
+            standing={record_id: place for place, record_id in enumerate(standing)},
+            structural=structural,
+            near={hit.record_id: hit for hit in (*hits, *also)},
+            nearest={hit.record_id for hit in hits},
+        )
+
+    @property
+    def ids(self) -> list[str]:
+        """Every record, once."""
+        return list(dict.fromkeys([*self.lexical, *self.standing, *self.structural, *self.near]))
+
+    def sources_of(self, record_id: str) -> tuple[str, ...]:
+        """The names of the sources that brought a record."""
         named = (
-            ("dense", record_id in best or record_id in outside),
-            ("lexical", record_id in lexical),
-            ("standing", record_id in places),
+            ("dense", self.nearest),
+            ("lexical", self.lexical),
+            ("standing", self.standing),
+            ("structural", self.structural),
         )
-        hits.append(
-            Hit(
-                record=record,
-                dense=vector.content if vector else None,
-                around=vector.around if vector else None,
-                lexical=lexical.get(record_id, 0.0),
-                standing=places.get(record_id),
-                applies=applies(record.scope, context.request_scope),
-                sources=tuple(source for source, brought in named if brought),
-            )
-        )
+        return tuple(source for source, brought in named if record_id in brought)
+
+
+def _checked(
+    store: Store, asked: Request, brought: _Brought, now: datetime
+) -> tuple[list[Hit], int]:
+    """Hits for what the ledger counts, and how many it does not."""
+    ids = brought.ids
+    records = store.ledger.records(asked.context.workspace_id, ids)
+    hits = [
+        _hit(store, asked, record, brought, now)
+        for record_id in ids
+        if (record := records.get(record_id)) and _counts(record, asked)
+    ]
     return hits, len(ids) - len(hits)
+
+
+def _hit(
+    store: Store, asked: Request, record: MemoryRecord, brought: _Brought, now: datetime
+) -> Hit:
+    vector, request = brought.near.get(record.id), asked.context.request_scope
+    return Hit(
+        record=record,
+        dense=vector.content if vector else None,
+        around=vector.around if vector else None,
+        lexical=brought.lexical.get(record.id, 0.0),
+        standing=brought.standing.get(record.id),
+        applies=applies(record.scope, request),
+        linked=linked(record.scope, request, store.config.structural_keys),
+        age_days=max(now - record.occurred_at, _NOW) / _DAY,
+        sources=brought.sources_of(record.id),
+    )
 
 
 def _counts(record: MemoryRecord, asked: Request) -> bool:
@@ -304,7 +375,8 @@ def _counts(record: MemoryRecord, asked: Request) -> bool:
 def explain(store: Store, asked: Request, record_id: str, as_of: datetime) -> Explanation:
     """Where a record stood for a retrieval, also beyond the depth that was searched.
 
-    Ranks every selected record that was there at the time.
+    Ranks every selected record that was there at the time, with the confidence that it has
+    by now.
 
     Raises:
         RecordNotFound: no such record in this workspace.
@@ -319,7 +391,8 @@ def explain(store: Store, asked: Request, record_id: str, as_of: datetime) -> Ex
     excluded = _excluded_by(record, asked, as_of)
     if excluded:
         return Explanation(record_id, None, 0, excluded)
-    found = gather(store, asked, depth=max(asked.depth, store.ledger.count(asked.selection)))
+    depth = max(asked.depth, store.ledger.count(asked.selection))
+    found = gather(store, asked, depth=depth, at=as_of)
     was_there = [h for h in found.hits if h.applies and h.record.created_at <= as_of]
     ranked: list[Ranked] = rank(was_there, asked.policy)
     # With a source missing, the rank would not be the one that the retrieval gave.

@@ -27,7 +27,9 @@ from memplugin.diagnosis.stored_call import (
     by_class,
     by_structure,
     fits,
+    offers_citations,
     stored_call,
+    with_citations,
     with_max_reasoning,
     with_memories,
     without_records,
@@ -54,7 +56,7 @@ def replay(
     Raises:
         ConfigError: there is no such decision, or what is to be changed is not in it.
     """
-    decision = _decision(store, context.workspace_id, decision_id)
+    decision = stored_decision(store, context.workspace_id, decision_id)
     stored = stored_call(decision)
     read = by_class(answer) if answer else by_structure(stored.schema)
     retrieval = _retrieval(store, decision)
@@ -79,7 +81,12 @@ def replay(
     )
 
 
-def _decision(store: Store, workspace_id: str, decision_id: str) -> Decision[Any]:
+def stored_decision(store: Store, workspace_id: str, decision_id: str) -> Decision[Any]:
+    """A decision that is there.
+
+    Raises:
+        ConfigError: there is none of this id in the workspace.
+    """
     found = store.ledger.decision(workspace_id, decision_id)
     if found is None:
         raise ConfigError(
@@ -106,11 +113,13 @@ def _changed(
                 "pruned), so that k and policy can't be changed: replay it without them."
             )
         candidates, notes = shown_again(store, retrieval, changes.k, changes.policy)
-        ids = [candidate.record_id for candidate in candidates]
-        call = with_memories(call, render(candidates), ids)
+        call = with_memories(call, render(candidates))
+    call = without_records(call, changes.without)
+    if changes.cite_by_enum or offers_citations(call):
+        call = with_citations(call)
     if changes.max_reasoning_chars is not None:
         call = with_max_reasoning(call, changes.max_reasoning_chars)
-    return without_records(call, changes.without), notes
+    return call, notes
 
 
 def _forgotten(store: Store, retrieval: Retrieval | None) -> list[str]:
@@ -134,7 +143,7 @@ def _about(decision: Decision[Any], forgotten: list[str]) -> Iterator[str]:
                 "compared is what the model itself answered"
             )
     if any(reply.asked for reply in decision.replies):
-        yield "the model was asked twice when the decision was made: replayed is the call that counts"
+        yield "the model was asked again after an override: replayed is the call that counts"
 
 
 def _about_class(call: StoredCall, answer: type[BaseModel] | None) -> Iterator[str]:

@@ -31,6 +31,7 @@ class Replays:
         policy: str | None = None,
         answer: type[BaseModel] | None = None,
         max_reasoning_chars: int | None = None,
+        cite_by_enum: bool = False,
     ) -> Replay:
         """Runs a stored decision again, and shows both runs beside each other.
 
@@ -47,8 +48,9 @@ class Replays:
                 records that were there then and still are.
             answer: The class that was decided for, to have its validators and defaults;
                 without it replies are held against the stored schema.
-            max_reasoning_chars: ``maxLength`` of the reasoning fields, for a small model
-                that does not know when to stop.
+            max_reasoning_chars: ``maxLength`` of the reasoning fields.
+            cite_by_enum: Whether the schema offers only the shown ids as citations. Both
+                are for a small model that does not know when to stop.
 
         Returns:
             Always a replay: a model that fails, refuses or is cut off is a ``status``.
@@ -58,7 +60,7 @@ class Replays:
             SchemaError: ``answer`` can't become a decision schema.
             StoreError: the ledger could not answer.
         """
-        changes = _changes(without, k, policy, max_reasoning_chars)
+        changes = _changes(without, k, policy, max_reasoning_chars, cite_by_enum)
         return run(replaying.replay(self._store, decision_id, context, model, changes, answer))
 
     async def areplay(
@@ -72,19 +74,25 @@ class Replays:
         policy: str | None = None,
         answer: type[BaseModel] | None = None,
         max_reasoning_chars: int | None = None,
+        cite_by_enum: bool = False,
     ) -> Replay:
         """``replay``, awaiting the model."""
-        changes = _changes(without, k, policy, max_reasoning_chars)
+        changes = _changes(without, k, policy, max_reasoning_chars, cite_by_enum)
         return await arun(
             replaying.replay(self._store, decision_id, context, model, changes, answer)
         )
 
 
 def _changes(
-    without: Iterable[str], k: int | None, policy: str | None, max_reasoning_chars: int | None
+    without: Iterable[str],
+    k: int | None,
+    policy: str | None,
+    max_reasoning_chars: int | None,
+    cite_by_enum: bool,  # noqa: FBT001 -- passed on
 ) -> Changes:
     if isinstance(without, str):
         raise ConfigError(f"without is the text {without!r}: give a list, such as [{without!r}].")
     if max_reasoning_chars is not None and max_reasoning_chars < 1:
         raise ConfigError(f"max_reasoning_chars is {max_reasoning_chars}: give at least 1.")
-    return Changes(tuple(dict.fromkeys(without)), k, policy, max_reasoning_chars)
+    left_out = tuple(dict.fromkeys(without))
+    return Changes(left_out, k, policy, max_reasoning_chars, cite_by_enum)

@@ -65,6 +65,7 @@ def forget(store: Store, context: MemoryContext, record_id: str, reason: str) ->
     Raises:
         RecordNotFound: no such record in this workspace.
     """
+    record_id = clean(record_id)
     with store.tracing.hop(names.DELETE, context) as hop:
         store.begin(context, hop)
         now = store.clock.now()

@@ -21,6 +21,8 @@ class Hit:
         lexical: Score of the full-text search, 0 to 1; 0 when it did not find it.
         standing: Place in the order of standing records, from 0; None when it is none.
         applies: Whether its scope applies to the request.
+        linked: Whether its scope names the thing that the request is about.
+        age_days: Since it became true, at the time of the request.
     """
 
     record: MemoryRecord
@@ -29,6 +31,8 @@ class Hit:
     lexical: float = 0.0
     standing: int | None = None
     applies: bool = True
+    linked: bool = False
+    age_days: float = 0.0
     sources: tuple[str, ...] = ()
 
 
@@ -42,7 +46,8 @@ class Policy:
 
     Attributes:
         parts: Name to (function, weight); the score is the weighted sum.
-        sources: Which sources it asks: ``dense``, ``lexical``, ``standing``.
+        sources: Which sources it asks: ``dense``, ``lexical``, ``standing``,
+            ``structural``.
         floored: Whether hits that are too unlike the query are cut.
     """
 

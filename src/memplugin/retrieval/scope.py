@@ -7,7 +7,7 @@ the index can select them by equality.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations
 
 from memplugin.records import Scope
@@ -21,12 +21,29 @@ def scope_key(scope: Scope) -> str:
 
 def applicable_keys(request: Mapping[str, str]) -> frozenset[str]:
     """Canonical texts of every scope that applies to a request: 2^n of them."""
-    items = sorted(request.items())
+    return frozenset(scope_key(scope) for scope in _subsets(request))
+
+
+def linked_keys(request: Mapping[str, str], keys: Collection[str]) -> frozenset[str]:
+    """Canonical texts of the scopes that apply to a request and are linked to it."""
     return frozenset(
-        scope_key(dict(chosen))
-        for size in range(len(items) + 1)
-        for chosen in combinations(items, size)
+        scope_key(scope) for scope in _subsets(request) if linked(scope, request, keys)
     )
+
+
+def _subsets(request: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    items = sorted(request.items())
+    for size in range(len(items) + 1):
+        yield from map(dict, combinations(items, size))
+
+
+def linked(scope: Scope, request: Mapping[str, str], keys: Collection[str]) -> bool:
+    """Whether a scope names the thing that a request is about, by one of some keys.
+
+    Nothing else of the scope is asked for: a record about the same property is linked,
+    whatever trade it is about.
+    """
+    return any(key in scope and scope[key] == request.get(key) for key in keys)
 
 
 def applies(scope: Scope, request: Mapping[str, str]) -> bool:

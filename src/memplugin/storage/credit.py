@@ -260,5 +260,6 @@ def credit(
 def _totals(
     attempts: int, successes: int, value: float, credited: float, *seen: int
 ) -> CreditTotals:
-    whole = map(int, (attempts, successes))
-    return CreditTotals(*whole, float(value) / UNIT, float(credited) / UNIT, *map(int, seen))
+    return CreditTotals(
+        int(attempts), int(successes), float(value) / UNIT, float(credited) / UNIT, *map(int, seen)
+    )

@@ -31,9 +31,11 @@ from memplugin.storage.redaction import FORGOTTEN, Redactor, anchor
 from memplugin.storage.sequence import next_seq
 from memplugin.storage.tables import (
     attempts,
+    counterfactuals,
     decisions,
     evidence,
     injections,
+    judgements,
     memory_records,
     proposals,
     retrievals,
@@ -58,6 +60,8 @@ _TEXTS = (
     ),
     (injections, ("follow_reasoning", "follow_error")),
     (attempts, ("action", "failure_mode")),
+    (counterfactuals, ("with_record", "without_record")),
+    (judgements, ("evidence", "need", "note")),
 )
 """Where a hop may have quoted a memory."""
 

@@ -79,6 +79,13 @@ def workspaces_of_task(database: Database, task_id: str) -> list[str]:
         return sorted(connection.scalars(seen))
 
 
+def workspaces_of_decision(database: Database, decision_id: str) -> list[str]:
+    """See ``Ledger.workspaces_of_decision``."""
+    having = select(decisions.c.workspace_id).where(decisions.c.id == decision_id)
+    with database.reading() as connection:
+        return sorted(connection.scalars(having))
+
+
 def task_rows(database: Database, workspace_id: str, task_id: str) -> TaskRows:
     """See ``Ledger.task_rows``."""
 
@@ -171,6 +178,14 @@ def find_proposals(
             found += connection.execute(newest.where(mine, proposals.c.id.in_(some)).limit(limit))
     ordered = sorted(map(stored_proposal_from, found), key=lambda p: p.created_at, reverse=True)
     return ordered[:limit]
+
+
+def turn(database: Database, workspace_id: str, turn_id: str) -> Turn | None:
+    """See ``Ledger.turn``."""
+    asked = TURNS.where(turns.c.workspace_id == workspace_id, turns.c.id == turn_id)
+    with database.reading() as connection:
+        row = connection.execute(asked).first()
+    return turn_from(row) if row else None
 
 
 def find_turns(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ from memplugin.storage import (
     weighing,
 )
 from memplugin.storage.engine import Database, parsed_url, sqlite_file
+from memplugin.storage.judging import SqlJudging
 from memplugin.storage.knowledge import content_hash
 from memplugin.storage.learning import SqlCrediting
 from memplugin.storage.scoring import EntryCache
@@ -56,7 +58,7 @@ HASH_KEY = "hash_key"
 """The fact under which the key of content hashes is kept, as hex."""
 
 
-class SqlLedger(SqlCrediting):
+class SqlLedger(SqlCrediting, SqlJudging):
     """The ``Ledger`` on SQLite or PostgreSQL. Safe in threads."""
 
     def __init__(self, database: Database) -> None:
@@ -268,9 +270,14 @@ class SqlLedger(SqlCrediting):
         """Workspaces in which a task of this id left a row."""
         return history.workspaces_of_task(self._database, task_id)
 
+    def workspaces_of_decision(self, decision_id: str) -> list[str]:
+        """Workspaces that have a decision of this id."""
+        return history.workspaces_of_decision(self._database, decision_id)
+
     def task_rows(self, workspace_id: str, task_id: str) -> TaskRows:
         """Everything the task's hops wrote."""
-        return history.task_rows(self._database, workspace_id, task_id)
+        rows = history.task_rows(self._database, workspace_id, task_id)
+        return replace(rows, counterfactuals=self.counterfactuals(workspace_id, task_id))
 
     def proposals_of(self, workspace_id: str, record_ids: Iterable[str]) -> list[StoredProposal]:
         """Proposals that made, or were attached to, these records, oldest first."""
@@ -297,6 +304,10 @@ class SqlLedger(SqlCrediting):
     ) -> list[StoredProposal]:
         """Proposals whose content or quote contains any of the words, newest first."""
         return history.find_proposals(self._database, workspace_id, words, limit)
+
+    def turn(self, workspace_id: str, turn_id: str) -> Turn | None:
+        """One turn."""
+        return history.turn(self._database, workspace_id, turn_id)
 
     def find_turns(self, workspace_id: str, words: Sequence[str], limit: int) -> list[Turn]:
         """Turns whose text contains any of the words, newest first."""

@@ -355,5 +355,49 @@ attempts = Table(
     _of_task(),
 )
 
+counterfactuals = Table(
+    "counterfactuals",
+    metadata,
+    _number(),
+    Column("workspace_id", Text, nullable=False),
+    Column("task_id", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    _required("id"),
+    _required("decision_id"),  # no foreign key: pruning may take the decision first
+    _required("record_id"),
+    _required("verdict"),
+    _required("flip", Boolean),
+    Column("p_value", Double),
+    Column("detectable", Double),
+    _required("deterministic", Boolean),
+    _required("with_record", VerbatimJson),
+    _required("without_record", VerbatimJson),
+    _required("cited", Boolean),
+    Column("model", Text),
+    _required("created_at", UtcTime),
+    UniqueConstraint("workspace_id", "id"),
+    _of_task(),
+    Index(None, "created_at"),
+)
+
+judgements = Table(
+    "judgements",
+    metadata,
+    _number(),
+    Column("workspace_id", Text, nullable=False),
+    Column("task_id", Text, nullable=False),
+    _required("by"),
+    _required("stage"),
+    Column("cause", Text),
+    Column("should_use", Boolean),
+    Column("record_id", Text),
+    Column("rank", Integer),
+    _required("evidence", VerbatimJson),
+    Column("need", VerbatimJson),
+    Column("note", Text),
+    _required("created_at", UtcTime),
+    UniqueConstraint("workspace_id", "task_id", "by"),
+)
+
 HOPS = (sessions, turns, proposals, retrievals, decisions, attempts)
 """Tables in which a task leaves rows."""

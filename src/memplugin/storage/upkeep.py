@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, delete, func, select
+from sqlalchemy import Connection, Table, and_, delete, exists, func, select
 
 from memplugin.config import MemoryContext
 from memplugin.records import Json, SpanRef
@@ -14,6 +14,7 @@ from memplugin.storage.engine import Database
 from memplugin.storage.nouns import hop, span_from
 from memplugin.storage.tables import (
     IN_OUTBOX,
+    counterfactuals,
     decisions,
     memory_records,
     metadata,
@@ -27,6 +28,11 @@ _PRUNED = (
     (turns, turns.c.said_at),
     (retrievals, retrievals.c.created_at),
     (decisions, decisions.c.created_at),
+)
+
+_DECISION_THERE = exists().where(
+    decisions.c.workspace_id == counterfactuals.c.workspace_id,
+    decisions.c.id == counterfactuals.c.decision_id,
 )
 
 
@@ -79,7 +85,11 @@ def enter_session(
 
 
 def prune(database: Database, before: datetime, workspace_id: str | None) -> dict[str, int]:
-    """See ``Ledger.prune``. A turn is as old as what was said; injections go with retrievals."""
+    """See ``Ledger.prune``.
+
+    A turn is as old as what was said; injections go with retrievals, counterfactuals with
+    decisions.
+    """
     with database.writing() as connection:
         dropped: dict[str, int] = {}
         for table, when in _PRUNED:
@@ -87,6 +97,7 @@ def prune(database: Database, before: datetime, workspace_id: str | None) -> dic
             if workspace_id is not None:
                 old.append(table.c.workspace_id == workspace_id)
             dropped[table.name] = connection.execute(delete(table).where(*old)).rowcount
+        connection.execute(delete(counterfactuals).where(~_DECISION_THERE))
     lexical.tidy(database)
     database.fold_log()
     return dropped

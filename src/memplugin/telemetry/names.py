@@ -321,3 +321,20 @@ BACKLOG = Metric(
     (STORE_ID,),
 )
 METRICS = (WRITES, RECALL_DURATION, INJECTED, DECISIONS, FLAGS, BACKLOG)
+
+VERDICTS = Metric(
+    "memplugin.verdicts",
+    "counter",
+    "{task}",
+    "Verdicts by stage and cause",
+    (VERDICT_STAGE, VERDICT_CAUSE),
+)
+SUPPORTS = Metric(
+    "memplugin.supports",
+    "counter",
+    "{decision}",
+    "Decisions by the rank of the record that supports the answer",
+    (SUPPORT_RANK, SUPPORT_SHOWN),
+)
+COUNTED = (VERDICTS, SUPPORTS)
+"""Counted from spans by the collector of ``otel/``: of sampled spans they count the sample."""

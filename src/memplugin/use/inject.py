@@ -22,6 +22,7 @@ _NOTE = (
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _CARRIAGE_RETURN = {"\r": "&#13;"}  # which a parser would turn into a line feed
 _BLOCK = re.compile(rf"{MEMORY_OPEN}\n.*?\n{MEMORY_CLOSE}", re.DOTALL)
+_SHOWN = re.compile(r'^<memory id="([^"]*)" ', re.MULTILINE)
 _LOOKS_LIKE_OURS = re.compile(r"<(?=\s*/?\s*memory)", re.IGNORECASE)
 
 
@@ -70,6 +71,11 @@ def without(block: str, record_id: str) -> str:
     """A text with rendered memories, without one of them: what it would have been."""
     start = re.escape(f"<memory id={quoteattr(printable(record_id))} ")
     return re.sub(rf"{start}[^>]*>[^<]*</memory>\n", "", block)
+
+
+def shown_in(text: str) -> list[str]:
+    """Ids of the memories rendered in a text, in their order."""
+    return _SHOWN.findall(text)
 
 
 def with_block(text: str, block: str) -> str:

@@ -1,0 +1,228 @@
+"""What a run leaves behind: a header, then one JSON line for each task and arm.
+
+A line is on the disk before the next task begins, so that a run which is stopped at any
+moment, by SIGKILL too, can go on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any, Self, cast
+
+from pydantic import ValidationError
+
+from memplugin.diagnosis.task_record import TaskRecord
+from memplugin.errors import ConfigError
+from memplugin.records import Json, Noun, Verdict
+from memplugin.text import clean_json
+
+SCHEMA_VERSION = 1
+RESULTS_FILE = "results.jsonl"
+
+MEMORY_ON = "memory_on"
+MEMORY_OFF = "memory_off"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost(Noun):
+    """What one task cost.
+
+    Attributes:
+        answer_ms: Milliseconds from the request to the first answer, recall and decision.
+        tokens_in: Tokens that were sent to models in the request, corrections included.
+        tokens_out: Tokens that models replied there.
+        tokens_remembering: Tokens, both ways, of the extractor in the earlier sessions.
+        tokens_of_memory: Tokens of the memories that were shown with the first answer.
+        estimated: True when the model reports no counts and they were estimated.
+    """
+
+    answer_ms: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_remembering: int = 0
+    tokens_of_memory: int = 0
+    estimated: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """All that the request cost, without what remembering had cost before."""
+        return self.tokens_in + self.tokens_out
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun(Noun):
+    """One task in one arm, as it ended.
+
+    Attributes:
+        success: Whether the first answer was right.
+        corrections: How often a user had to correct it, until it was right or patience
+            was at its end.
+        record: As it was after the first answer, before any correction.
+        verdict: None in the arm without memory, where nothing can have failed.
+        expected: Stage and cause of the fault that the scripted models had, ``none`` and
+            ``passed`` where they had none; None with other models.
+        load_bearing: Records without which the answer is another; None when not tried.
+        probes: What else was found out while the store was open, by name.
+        error: Why the task could not be run; then nothing else is known, and a resumed
+            run tries it again.
+    """
+
+    task_id: str
+    arm: str
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    success: bool | None = None
+    answer: Json | None = None
+    corrections: int = 0
+    cost: Cost = field(default_factory=Cost)
+    record: TaskRecord | None = None
+    verdict: Verdict | None = None
+    expected: tuple[str, str] | None = None
+    load_bearing: tuple[str, ...] | None = None
+    probes: Json = field(default_factory=dict[str, Any])
+    error: str | None = None
+
+    @property
+    def as_planted(self) -> bool | None:
+        """Whether the verdict is that of the planted fault; None where that can't be said."""
+        if self.verdict is None or self.expected is None:
+            return None
+        return (self.verdict.stage, self.verdict.cause) == self.expected
+
+
+@dataclass(frozen=True, slots=True)
+class Header(Noun):
+    """Which run the lines are of; a run is only resumed when all of it is equal."""
+
+    suite: str
+    digest: str
+    arms: tuple[str, ...]
+    model: str
+    embedder: str
+    corrections: int = 0
+    settings: Json = field(default_factory=dict[str, Any])
+    schema_version: int = SCHEMA_VERSION
+
+
+class Results:
+    """The file of one run, open for writing. A context manager."""
+
+    def __init__(self, file: IO[bytes], runs: list[TaskRun]) -> None:
+        self._file = file
+        self.runs = runs
+
+    @classmethod
+    def begin(cls, folder: Path, header: Header, *, resume: bool) -> Self:
+        """Begins a file, or goes on with the one that is there.
+
+        Raises:
+            ConfigError: there are results and ``resume`` is False, or they are of another
+                run.
+        """
+        path = folder / RESULTS_FILE
+        folder.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size and not resume:
+            raise ConfigError(
+                f"{path} holds results: go on with them (--resume), or name another folder "
+                "with --out."
+            )
+        there, runs, end = _readable(path)
+        if there is not None and there != header:
+            raise ConfigError(f"{path} {_differs(there, header)}: name another folder with --out.")
+        file = path.open("r+b" if path.exists() else "w+b")
+        file.truncate(end)
+        file.seek(end)
+        results = cls(file, [run for run in runs if run.error is None])
+        if there is None:
+            results._write(header.to_json())
+        return results
+
+    def append(self, run: TaskRun) -> None:
+        """Adds a line; it is on the disk when this returns."""
+        self._write(run.to_json())
+        self.runs.append(run)
+
+    def _write(self, line: Json) -> None:
+        text = json.dumps(clean_json(line), ensure_ascii=False) + "\n"
+        self._file.write(text.encode("utf-8"))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def read_results(path: Path) -> tuple[Header, list[TaskRun]]:
+    """Reads a run's results; of a task that was tried again, the last line counts.
+
+    Args:
+        path: The file, or the folder of the run.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    file = path / RESULTS_FILE if path.is_dir() else path
+    header, runs, _ = _readable(file)
+    if header is None:
+        raise ConfigError(f"{file} holds no results: make some with memplugin eval run --out DIR.")
+    last = {(run.task_id, run.arm): run for run in runs}
+    return header, list(last.values())
+
+
+def in_order(runs: Sequence[TaskRun], task_ids: Sequence[str]) -> list[TaskRun]:
+    """Runs in the order of their suite, whenever they were made."""
+    places = {task_id: place for place, task_id in enumerate(task_ids)}
+    known = [run for run in runs if run.task_id in places]
+    return sorted(known, key=lambda run: (places[run.task_id], run.arm != MEMORY_ON, run.arm))
+
+
+def _readable(path: Path) -> tuple[Header | None, list[TaskRun], int]:
+    """Header, runs, and where the last whole line ends.
+
+    A process that was killed while it wrote has left half a line, which is dropped.
+    """
+    if not path.exists():
+        return None, [], 0
+    header: Header | None = None
+    runs: list[TaskRun] = []
+    end = 0
+    for number, line in enumerate(_whole_lines(path), 1):
+        try:
+            value = cast(Json, json.loads(line))
+            if header is None:
+                header = Header.from_json(value)
+            else:
+                runs.append(TaskRun.from_json(value))
+        except (ValueError, ValidationError) as error:
+            raise ConfigError(
+                f"{path}, line {number} is no line of a run's results: name another folder "
+                "with --out, or put this file away."
+            ) from error
+        end += len(line)
+    return header, runs, end
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield line
+
+
+def _differs(there: Header, wanted: Header) -> str:
+    mine, other = asdict(wanted), asdict(there)
+    name = next(name for name in other if other[name] != mine[name])
+    if name == "digest":
+        return "is of another version of this suite"
+    return f"is of another run ({name} {other[name]!r}, not {mine[name]!r})"
+
+
+def without_times(run: TaskRun) -> TaskRun:
+    """A run without what a clock on the wall says: what two runs can be compared by."""
+    return replace(run, cost=replace(run.cost, answer_ms=0.0))
