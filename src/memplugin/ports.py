@@ -256,6 +256,28 @@ class TaskRows:
     counterfactuals: Sequence[Counterfactual] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RowSpan:
+    """In which span a row was written.
+
+    Attributes:
+        table: ``sessions``, ``turns``, ``proposals`` or ``attempts``; retrievals and
+            decisions say it themselves.
+        id: The row's; a session's is its session id.
+        at: When, by the store's clock.
+        trace_id: None when there was no valid span, as ``span_id``.
+        sampled: None where the table does not keep it.
+    """
+
+    table: str
+    id: str
+    session_id: str
+    at: datetime
+    trace_id: str | None
+    span_id: str | None
+    sampled: bool | None
+
+
 class Ledger(Crediting, Judging, Protocol):
     """The truth. Every method is atomic, safe in threads, and raises ``StoreError``.
 
@@ -474,6 +496,10 @@ class Ledger(Crediting, Judging, Protocol):
 
     def task_rows(self, workspace_id: str, task_id: str) -> TaskRows:
         """Everything the task's hops wrote."""
+        ...
+
+    def row_spans(self, workspace_id: str, task_id: str) -> list[RowSpan]:
+        """In which spans the task's other rows were written, oldest first."""
         ...
 
     def proposals_of(self, workspace_id: str, record_ids: Iterable[str]) -> list[StoredProposal]:

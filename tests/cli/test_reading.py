@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from memplugin import Memory, MemoryContext
-from memplugin.testing import HashingEmbedder
+from memplugin.testing import HashingEmbedder, ScriptedChatModel
+from tests.cli.conftest import Pack
 
 WORKSPACE = ("--workspace", "ws_8841")
 
@@ -109,6 +110,21 @@ def test_every_score_part_has_a_column(run, filled):
     done = run("task", "t_0417", *WORKSPACE, store=filled.path)
     (header,) = [line for line in done.out.splitlines() if line.split()[:1] == ["rank"]]
     assert header.split() == ["rank", "score", "dense", "shown"]
+
+
+def test_a_decision_against_memory_is_shown_with_the_claim_and_its_record(run, filled):
+    context = MemoryContext("ws_8841", "s_june", "t_0601")
+    with Memory.open(filled.path, embeddings=HashingEmbedder()) as memory:
+        claim = {"basis": "net [of] tax"}
+        written = memory.write("Net of tax.", context=context, claim=claim, pinned=True)
+        reply = {"memory_reasoning": "", "considered": "", "cited_record_ids": [], "basis": "gross"}
+        model = ScriptedChatModel([reply])
+        memory.decide("Which basis?", context=context, answer=Pack, model=model)
+    done = run("task", "t_0601", store=filled.path)
+    shown = " ".join(done.out.split())
+    assert "flags memory_override" in shown
+    assert f'against basis: the model said "gross", {written.record_id} (pinned, rank ' in shown
+    assert 'shown) claims "net [of] tax"' in shown
 
 
 def test_a_task_as_json_is_its_record(run, filled):

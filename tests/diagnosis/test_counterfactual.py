@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from pytest import approx
 
 from memplugin.diagnosis.chance import detectable, difference_interval, p_value, share_interval
 from memplugin.diagnosis.counterfactual import answer_in, citation_agreement, compare, latest
 from memplugin.records import Bearing, Counterfactual, Runs
+
+approx = pytest.approx
 
 A, B, C = {"vendor": "primex"}, {"vendor": "dever"}, {"vendor": "other"}
 
@@ -83,7 +84,7 @@ def test_a_model_that_answers_at_random_is_hardly_ever_taken_to_heed_a_record(
     assert sum(one.p_value is not None and one.p_value < 0.05 for one in found) <= 5
 
 
-@pytest.mark.parametrize("n", [4, 8, 12])
+@pytest.mark.parametrize("n", [4, 8, 10])
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
 def test_the_test_is_exact_for_two_answers(n: int, share: float) -> None:
     # Every pair of counts, by its probability under a model that heeds nothing.
@@ -98,6 +99,7 @@ def test_the_test_is_exact_for_two_answers(n: int, share: float) -> None:
     assert chance < 0.05
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.sampled_from([A, B, C, None]), min_size=4, max_size=10),
     st.lists(st.sampled_from([A, B, C, None]), min_size=4, max_size=10),
@@ -109,7 +111,7 @@ def test_the_order_of_the_runs_and_of_the_sides_says_nothing(
     first = compare(kept, left_out)
     mixed = [shuffled.sample(side, len(side)) for side in (kept, left_out)]
     assert compare(mixed[0], mixed[1]) == first
-    assert compare(left_out, kept).p_value == first.p_value
+    assert compare(left_out, kept).p_value == approx(first.p_value)
 
 
 def test_fewer_than_four_runs_a_side_can_tell_nothing() -> None:
@@ -139,7 +141,14 @@ def test_the_least_change_that_would_be_seen_is_stated() -> None:
 def test_reasoning_is_no_part_of_the_answer() -> None:
     schema = {
         "properties": dict.fromkeys(
-            ["memory_reasoning", "considered", "cited_record_ids", "why", "action", "refusal_reason"]
+            [
+                "memory_reasoning",
+                "considered",
+                "cited_record_ids",
+                "why",
+                "action",
+                "refusal_reason",
+            ]
         )
     }
     said = {"memory_reasoning": "…", "why": "…", "action": "refuse", "refusal_reason": "weather"}

@@ -17,7 +17,7 @@ from memplugin.diagnosis.traced_census import census_from_spans
 from memplugin.telemetry.readers.model import ReadSpan
 from memplugin.testing import SpanCapture, memory_for_tests
 from tests.diagnosis import test_attribution_by_planted_faults as planted
-from tests.telemetry.reading_back import comparable, read_back
+from tests.telemetry.reading_back import comparable
 
 MODES = ("none", "hash", "truncate", "full")
 FAULTS = [fault for name, fault in vars(planted).items() if name.startswith("test_")]
@@ -90,7 +90,7 @@ def played(request: pytest.FixtureRequest, mode: Any) -> Played:
         monkeypatch.setattr(planted, "memory_for_tests", memory)
         monkeypatch.setattr(planted, "Story", story)
         _play(request.param, memory, story, monkeypatch)
-    return Played(mode, stories[-1], read_back(capture.spans))
+    return Played(mode, stories[-1], capture.read())
 
 
 def _play(fault: Callable[..., None], memory: Any, story: Any, monkeypatch: Any) -> None:

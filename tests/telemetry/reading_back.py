@@ -1,22 +1,10 @@
-"""Finished spans as a backend would give them back, and what of a record spans can carry."""
+"""What of a task's record spans can carry, by content mode."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
-from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-from opentelemetry.sdk.trace import ReadableSpan
-
 from memplugin.diagnosis.task_record import TaskRecord
-from memplugin.telemetry.readers.envelope import spans_in
-from memplugin.telemetry.readers.model import ReadSpan
-
-
-def read_back(spans: Iterable[ReadableSpan]) -> list[ReadSpan]:
-    """Through OTLP's own encoding and the readers' parser."""
-    return list(spans_in(MessageToDict(encode_spans(list(spans)))))
 
 
 def comparable(record: TaskRecord, mode: str) -> Any:

@@ -1,9 +1,9 @@
-"""``memplugin demo``: the story, live, on a store that is left to look at."""
+"""``memplugin demo``: the stories, live; the first on a store that is left to look at."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,6 +12,8 @@ from memplugin.cli.options import AsJson
 from memplugin.cli.place import Place, place_of
 
 DEFAULT_STORE = "demo-store"
+
+Story = Literal["board-pack", "escalation", "all"]
 
 
 def demo(
@@ -23,21 +25,46 @@ def demo(
             "PROVIDER:NAME (any chat model of LangChain)."
         ),
     ] = "scripted",
+    story: Annotated[
+        Story,
+        typer.Option(
+            help="The board pack fails at write, then at retrieval, then passes. The production "
+            "escalation is scripted: 2,000 tasks, one in fifty sampled, content hashed."
+        ),
+    ] = "all",
     as_json: AsJson = False,
 ) -> None:
-    """Play the board pack: it fails at write, then at retrieval, then passes.
+    """Play the stories: what failed, and how that can be told.
 
-    The store is --store, or ./demo-store; what an earlier demo left there is replaced.
-    Exits with 1 when the scripted agent does not fail where its faults were planted.
+    The store of the board pack is --store, or ./demo-store; what an earlier demo left there
+    is replaced. Exits with 1 when a scripted agent does not fail where its faults were
+    planted, or when traces tell another story than the ledger.
     """
     place = place_of(context)
-    store = Path(place.store or DEFAULT_STORE)
-    acts = _play(place, store, model, as_json=as_json)
+    told: dict[str, Any] = {}
+    as_told = True
+    if story != "escalation":
+        store = Path(place.store or DEFAULT_STORE)
+        told["board_pack"] = acts = _play(place, store, model, as_json=as_json)
+        as_told = model != "scripted" or all(act["as_planted"] for act in acts)
+    if story == "escalation" or (story == "all" and model == "scripted"):
+        told["escalation"], as_promised = _escalate(place, as_json=as_json)
+        as_told = as_told and as_promised
     if as_json:
-        output.print_json(acts)
-    if model == "scripted" and any(not act["as_planted"] for act in acts):
+        output.print_json(told)
+    if not as_told:
         output.warn("a verdict is not the planted one: please report this with the output above.")
         raise typer.Exit(1)
+
+
+def _escalate(place: Place, *, as_json: bool) -> tuple[dict[str, Any], bool]:
+    # As below.
+    from memplugin.cli import demo_escalation  # noqa: PLC0415 -- see above
+
+    ended = demo_escalation.played(place.spans)
+    if not as_json:
+        output.show(*demo_escalation.view(ended))
+    return ended.to_json(), ended.as_promised
 
 
 def _play(place: Place, store: Path, model: str, *, as_json: bool) -> list[dict[str, Any]]:

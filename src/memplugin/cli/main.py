@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from memplugin.cli import check, database, demo, doctor, operations, output, replay, tasks
+from memplugin.cli import check, database, demo, doctor, emit, operations, output, replay, tasks
 from memplugin.cli.group import Commands
 from memplugin.cli.otlp import Spans
 from memplugin.cli.place import Place
@@ -18,6 +18,7 @@ COMMANDS = (
     tasks.task,
     tasks.diagnose,
     replay.replay,
+    emit.emit,
     doctor.doctor,
     operations.reindex,
     operations.prune,

@@ -52,7 +52,7 @@ def _attributed(record: TaskRecord, need: Need, census: Census | None) -> Verdic
     known = _as_of(asked_at, census or Census(turns_kept=False))
     needed = _needed(record, need, known, asked_at)
     if not need.should_use:
-        return min((set_aside(record, entry) for entry in needed), key=_stage_order, default=_ABSENT)
+        return earliest([*(set_aside(record, entry) for entry in needed), _ABSENT])
     if not needed:
         return _unwritten(known, need, census)
     verdicts = [follow(record, need, known, entry) for entry in needed]

@@ -24,6 +24,7 @@ CONFIDENCE = 0.95
 """Of every interval."""
 
 
+@cache
 def p_value(usual: tuple[int, int], runs: tuple[int, int]) -> float:
     """Fisher's exact test, two-sided: do two sides give the usual answer equally often?
 
@@ -38,6 +39,7 @@ def p_value(usual: tuple[int, int], runs: tuple[int, int]) -> float:
     return float(_stats().fisher_exact(table).pvalue)
 
 
+@cache
 def share_interval(count: int, of: int) -> tuple[float, float]:
     """A 95 % interval for a share (Wilson's score); (0, 1) of nothing.
 
@@ -68,6 +70,7 @@ def difference_interval(usual: tuple[int, int], runs: tuple[int, int]) -> tuple[
     return other - one - down, other - one + up
 
 
+@cache
 def detectable(share: float, runs: tuple[int, int], steps: int = 20) -> float | None:
     """The smallest fall of a share that the test would show with a probability of 0.8.
 

@@ -72,7 +72,7 @@ def without_records(call: StoredCall, record_ids: Iterable[str]) -> StoredCall:
                 "without it: name one that was (`memplugin task` lists them)."
             )
         call = replace(call, messages=left)
-    return call
+    return with_citations(call) if offers_citations(call) else call
 
 
 def _edited(message: BaseMessage, record_id: str) -> BaseMessage:
@@ -97,11 +97,18 @@ def with_memories(call: StoredCall, block: str) -> StoredCall:
             "nothing: replay it without them."
         ) from None
     changed = last.model_copy(update={"content": text})
-    return replace(call, messages=(*before, changed, *call.messages[call.first :]))
+    call = replace(call, messages=(*before, changed, *call.messages[call.first :]))
+    return with_citations(call) if offers_citations(call) else call
 
 
 def with_max_reasoning(call: StoredCall, chars: int) -> StoredCall:
-    """The call with a ``maxLength`` on the reasoning fields."""
+    """The call with a ``maxLength`` on the reasoning fields.
+
+    Raises:
+        ConfigError: it is below 1.
+    """
+    if chars < 1:
+        raise ConfigError(f"max_reasoning_chars is {chars}: give at least 1.")
     schema = copy.deepcopy(call.schema)
     for name in ("memory_reasoning", "considered"):
         if name in schema["properties"]:
@@ -121,7 +128,9 @@ def with_citations(call: StoredCall) -> StoredCall:
     schema = copy.deepcopy(call.schema)
     cited = schema["properties"]["cited_record_ids"]
     cited["maxItems"] = len(offered)
-    cited["items"] = {"type": "string", **({"enum": offered} if offered else {})}
+    cited["items"].pop("enum", None)
+    if offered:
+        cited["items"]["enum"] = offered
     return replace(call, schema=schema)
 
 

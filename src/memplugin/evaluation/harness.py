@@ -8,28 +8,31 @@ own, unless it shares a corpus with others.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.errors import ConfigError, MemPluginError
 from memplugin.evaluation.agents import AGENTS, Agent
-from memplugin.evaluation.playing import DAY, RECORDS_SESSION, Models, Stage, play
+from memplugin.evaluation.playing import (
+    DAY,
+    RECORDS_SESSION,
+    Models,
+    Probe,
+    Stage,
+    no_probe,
+    play,
+)
 from memplugin.evaluation.results import MEMORY_OFF, MEMORY_ON, Results, TaskRun, in_order
-from memplugin.evaluation.stores import Ask, OpenMemory, with_parts
-from memplugin.evaluation.suite import DEFAULT_DATE, Suite, Task
+from memplugin.evaluation.stores import Ask, Stores, with_parts
+from memplugin.evaluation.suite import DEFAULT_DATE, Suite, Task, configured
 from memplugin.evaluation.telling import write_records
 from memplugin.memory.front import Memory
 from memplugin.ports import IdFactory
 from memplugin.testing.fakes import FixedClock, counting_ids
 
 ARMS = (MEMORY_ON, MEMORY_OFF)
-
-Probe = Callable[[Memory, TaskRun], Mapping[str, Any]]
-"""Looks at a task that has just ended, while its store is open."""
-
 
 def _unchanged(task: Task, memory: Memory) -> Memory:
     del task
@@ -41,25 +44,25 @@ class Lab:
     """What a run works with.
 
     Attributes:
-        open_memory: Opens a store; see ``stores``.
+        stores: Opens a store for each task.
         models: The models for a task. Real ones are the same for all.
         expect: Which verdict a task should get; for scripted models.
         config: Settings where neither task nor suite say otherwise.
         agent: Answers every request; None for the path that the task names.
         corrections: How often a user corrects a wrong answer before giving up.
         rig: Changes a task's store before it begins: for planted faults.
-        probes: What else is found out of each task with memory, by name.
+        probe: Looks at each task with memory after its first answer; see ``Stage``.
         timer: Seconds, to take differences of.
     """
 
-    open_memory: OpenMemory
+    stores: Stores
     models: Callable[[Task], Models]
     expect: Callable[[Task], tuple[str, str] | None] = lambda _: None
     config: MemoryConfig = field(default_factory=MemoryConfig)
     agent: Agent | None = None
     corrections: int = 0
     rig: Callable[[Task, Memory], Memory] = _unchanged
-    probes: Mapping[str, Probe] = field(default_factory=dict[str, Probe])
+    probe: Probe = no_probe
     timer: Callable[[], float] = time.perf_counter
 
 
@@ -105,7 +108,7 @@ class _Runner:
         self._suite = suite
         self._lab = lab
         self._open = open_corpora
-        self._corpora: dict[tuple[str, str], tuple[Memory, dict[str, str]]] = {}
+        self._corpora: dict[str, tuple[Memory, dict[str, str]]] = {}
 
     def run(self, task: Task, arm: str) -> TaskRun:
         try:
@@ -122,11 +125,11 @@ class _Runner:
         clock = FixedClock(task.begins, step=_TICK)
         config = self._suite.config(task, lab.config)
         if task.corpus and arm == MEMORY_ON:
-            shared, keys = self._corpus(task.corpus, arm)
+            shared, keys = self._corpus(task.corpus)
             memory = with_parts(shared, config, clock, ids)
         else:
-            ask = Ask(f"{arm}/{task.id}", config, clock, ids)
-            memory, keys = closing.enter_context(lab.open_memory(ask)), dict[str, str]()
+            ask = Ask(arm, task.id, config, clock, ids)
+            memory, keys = closing.enter_context(lab.stores.opened(ask)), dict[str, str]()
         stage = Stage(
             task=task,
             arm=arm,
@@ -136,27 +139,24 @@ class _Runner:
             models=lab.models(task),
             agent=lab.agent or AGENTS[task.request.path],
             timer=lab.timer,
+            probe=lab.probe if arm == MEMORY_ON else no_probe,
             remembers=arm == MEMORY_ON,
             corrections=lab.corrections,
             ids=keys,
         )
-        return self._probed(stage, play(stage))
+        run = play(stage)
+        return replace(run, expected=lab.expect(task)) if stage.remembers else run
 
-    def _probed(self, stage: Stage, run: TaskRun) -> TaskRun:
-        if not stage.remembers:
-            return run
-        found = {name: dict(probe(stage.memory, run)) for name, probe in self._lab.probes.items()}
-        return replace(run, expected=self._lab.expect(stage.task), probes=found)
-
-    def _corpus(self, name: str, arm: str) -> tuple[Memory, dict[str, str]]:
-        if (arm, name) not in self._corpora:
+    def _corpus(self, name: str) -> tuple[Memory, dict[str, str]]:
+        if name not in self._corpora:
             clock = FixedClock(DEFAULT_DATE - DAY, step=_TICK)
-            ask = Ask(f"{arm}/{name}", self._lab.config, clock, counting_ids())
-            memory = self._open.enter_context(self._lab.open_memory(ask))
+            config = configured(self._lab.config, self._suite.settings)
+            ask = Ask(MEMORY_ON, name, config, clock, counting_ids())
+            memory = self._open.enter_context(self._lab.stores.opened(ask))
             context = MemoryContext(name, RECORDS_SESSION)
             keys = write_records(memory, self._suite.corpora[name], context)
-            self._corpora[arm, name] = memory, keys
-        return self._corpora[arm, name]
+            self._corpora[name] = memory, keys
+        return self._corpora[name]
 
 
 _TICK = DAY / 86_400

@@ -17,15 +17,23 @@ from memplugin.evaluation.costs import added, cost_of, tokens_spent
 from memplugin.evaluation.grading import is_right
 from memplugin.evaluation.results import Cost, TaskRun
 from memplugin.evaluation.suite import Task
-from memplugin.evaluation.telling import remember_session, session_ids, write_records
+from memplugin.evaluation.telling import remember_session, turn_id, write_records
 from memplugin.memory.front import Memory
 from memplugin.memory.task import Task as Block
-from memplugin.records import Json
+from memplugin.records import Json, Need
 from memplugin.testing.fakes import FixedClock
 
 RECORDS_SESSION = "s_records"
 REQUEST_SESSION = "s_request"
 DAY = timedelta(days=1)
+
+
+Probe = Callable[[Memory, TaskRecord], None]
+
+
+def no_probe(memory: Memory, record: TaskRecord) -> None:
+    """Finds out nothing more."""
+    del memory, record
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,8 @@ class Stage:
         remembers: False in the arm without memory: nothing is written.
         corrections: How often a user corrects a wrong answer before giving up.
         ids: Records that are there already, by their keys.
+        probe: Looks at the task after its first answer, counterfactuals say; what it leaves
+            in the ledger is part of the task's record.
         timer: Seconds, to take differences of.
     """
 
@@ -60,6 +70,7 @@ class Stage:
     models: Models
     agent: Agent
     timer: Callable[[], float]
+    probe: Probe = no_probe
     remembers: bool = True
     corrections: int = 0
     ids: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -94,8 +105,9 @@ def play(stage: Stage) -> TaskRun:
             ids = _told(stage) if stage.remembers else {}
         stage.clock.set(task.asks_at)
         first = _attempt(stage, block, 1, task.request.text)
-        need = task.need.to_need(ids, should_use=task.should_use)
-        verdict = block.diagnose(need) if stage.remembers else None
+        stage.probe(stage.memory, first.record)
+        record = block.record()
+        verdict = block.diagnose(_need(stage, ids)) if stage.remembers else None
         corrections, cost = _corrected(stage, block, first)
     return TaskRun(
         task_id=task.id,
@@ -105,7 +117,7 @@ def play(stage: Stage) -> TaskRun:
         answer=first.answer,
         corrections=corrections,
         cost=replace(cost, tokens_remembering=remembering.total),
-        record=first.record,
+        record=record,
         verdict=verdict,
     )
 
@@ -116,13 +128,22 @@ def _told(stage: Stage) -> dict[str, str]:
     context = stage.context(RECORDS_SESSION)
     stage.clock.set(task.begins - DAY)
     ids = {**stage.ids, **write_records(memory, task.records, context)}
-    for session_id, session in zip(session_ids(task.sessions), task.sessions, strict=True):
+    for session_id, session in task.named_sessions:
         said_in = stage.context(session_id, session.user)
         remember_session(memory, session, said_in, stage.models.extractor, stage.clock)
     for record in task.records:
         if record.forgotten and record.key:
             memory.forget(ids[record.key], context=context, reason="as the suite says")
     return ids
+
+
+def _need(stage: Stage, ids: Mapping[str, str]) -> Need:
+    task, said = stage.task, stage.task.need.said
+    turn = None
+    if said:
+        session = dict(task.named_sessions)[said.session]
+        turn = turn_id(session, said.turn, stage.context(said.session, session.user))
+    return task.need.to_need(ids, turn, should_use=task.should_use)
 
 
 def _attempt(stage: Stage, block: Block, number: int, question: str) -> _Attempt:

@@ -61,12 +61,11 @@ class TaskRun(Noun):
         success: Whether the first answer was right.
         corrections: How often a user had to correct it, until it was right or patience
             was at its end.
-        record: As it was after the first answer, before any correction.
+        record: As it was after the first answer, before any correction; with what
+            counterfactuals found, where they were run.
         verdict: None in the arm without memory, where nothing can have failed.
         expected: Stage and cause of the fault that the scripted models had, ``none`` and
             ``passed`` where they had none; None with other models.
-        load_bearing: Records without which the answer is another; None when not tried.
-        probes: What else was found out while the store was open, by name.
         error: Why the task could not be run; then nothing else is known, and a resumed
             run tries it again.
     """
@@ -81,8 +80,6 @@ class TaskRun(Noun):
     record: TaskRecord | None = None
     verdict: Verdict | None = None
     expected: tuple[str, str] | None = None
-    load_bearing: tuple[str, ...] | None = None
-    probes: Json = field(default_factory=dict[str, Any])
     error: str | None = None
 
     @property

@@ -19,12 +19,12 @@ from memplugin.errors import ConfigError, StoreError
 from memplugin.evaluation.parts import DeciderScript, GoldFact, Misreading
 from memplugin.evaluation.playing import Models
 from memplugin.evaluation.suite import Session, Suite, Task
+from memplugin.evaluation.telling import turn_index
 from memplugin.memory.front import Memory
 from memplugin.ports import Vectors
 from memplugin.records import Json
 from memplugin.testing.fakes import InMemoryIndex
 from memplugin.testing.model import Scripted, ScriptedChatModel
-from memplugin.text import without_memory_blocks
 
 _SHOWN = re.compile(r'<memory id="([^"]+)"[^>]*>([^<]*)</memory>')
 _CORRECTED = "That was wrong."
@@ -92,7 +92,7 @@ def _reading(session: Session) -> Scripted:
 def _proposal(session: Session, fact: GoldFact) -> Json:
     message = session.messages[fact.turn]
     return {
-        "turn_index": _turn_index(session, fact.turn),
+        "turn_index": turn_index(session, fact.turn),
         "quote": fact.quote or message.content,
         "speech_act": message.phrasing or session.phrasing or "statement",
         "polarity": fact.polarity,
@@ -104,14 +104,6 @@ def _proposal(session: Session, fact: GoldFact) -> Json:
         "claim": [{"key": key, "value": value} for key, value in (fact.claim or {}).items()],
         "confidence": fact.confidence if isinstance(fact, Misreading) else 0.9,
     }
-
-
-def _turn_index(session: Session, message: int) -> int:
-    """Messages that are no turns, the application's own and recalled memories, don't count."""
-    return sum(
-        m.role != "system" and bool(without_memory_blocks(m.content).strip())
-        for m in session.messages[:message]
-    )
 
 
 # ---------------------------------------------------------------- the decider

@@ -1,11 +1,14 @@
-"""Where the tasks of a run are played: a store for each, empty when it begins."""
+"""Where the tasks of a run are played: each finds an empty workspace."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
 
 from opentelemetry.trace import TracerProvider
 
@@ -19,58 +22,84 @@ from memplugin.testing.fakes import InMemoryIndex
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """For which store is asked.
+    """For which store is asked: the arm, and the task or corpus in it."""
 
-    Attributes:
-        name: Of the store within the run, ``arm/task``; one of this name is replaced.
-    """
-
+    arm: str
     name: str
     config: MemoryConfig
     clock: Clock
     ids: IdFactory
 
 
-OpenMemory = Callable[[Ask], Memory]
+class Stores(Protocol):
+    """Opens stores. Nothing of the task or corpus is in them."""
+
+    def opened(self, ask: Ask) -> AbstractContextManager[Memory]:
+        """A store for as long as a block lasts."""
+        ...
 
 
-def in_memory(embedder: Embedder, tracer_provider: TracerProvider | None = None) -> OpenMemory:
-    """Stores that are gone when they are closed: the real ledger, and an exact index."""
+class InMemory:
+    """One store for each arm, gone in the end: the real ledger, and an exact index.
 
-    def open_memory(ask: Ask) -> Memory:
-        return Memory(
-            assemble(
-                SqlLedger.open("sqlite://"),
-                InMemoryIndex(),
-                embedder,
-                Parts(config=ask.config, clock=ask.clock, ids=ask.ids, tracer_provider=tracer_provider),
-            )
-        )
+    What a run that was stopped had begun is gone too. A context manager.
+    """
 
-    return open_memory
+    def __init__(self, embedder: Embedder, tracer_provider: TracerProvider | None = None) -> None:
+        self._embedder = embedder
+        self._tracer_provider = tracer_provider
+        self._arms: dict[str, Memory] = {}
+
+    @contextmanager
+    def opened(self, ask: Ask) -> Generator[Memory]:
+        """See ``Stores``: a view of the arm's store, with this task's settings, clock and ids."""
+        if ask.arm not in self._arms:
+            parts = Parts(config=ask.config, tracer_provider=self._tracer_provider)
+            ledger = SqlLedger.open("sqlite://")
+            store = assemble(ledger, InMemoryIndex(), self._embedder, parts)
+            self._arms[ask.arm] = Memory(store)
+        yield with_parts(self._arms[ask.arm], ask.config, ask.clock, ask.ids)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        for memory in self._arms.values():
+            memory.close()
 
 
-def on_disk(
-    folder: Path, embedder: Embedder, tracer_provider: TracerProvider | None = None
-) -> OpenMemory:
-    """Stores that stay, each in a folder of its own, for ``memplugin --store``."""
+class OnDisk:
+    """A store in a folder of its own for each task, ``FOLDER/arm/task``, that stays.
 
-    def open_memory(ask: Ask) -> Memory:
-        place = folder / ask.name
-        # What a run that was stopped has left half done is done again from the beginning.
+    ``memplugin --store`` works on it. What a run that was stopped has left half done is
+    replaced.
+    """
+
+    def __init__(
+        self, folder: Path, embedder: Embedder, tracer_provider: TracerProvider | None = None
+    ) -> None:
+        self._folder = folder
+        self._embedder = embedder
+        self._tracer_provider = tracer_provider
+
+    @contextmanager
+    def opened(self, ask: Ask) -> Generator[Memory]:
+        """See ``Stores``."""
+        place = self._folder / ask.arm / ask.name
         shutil.rmtree(place, ignore_errors=True)
-        return Memory.open(
+        with Memory.open(
             place,
-            embeddings=embedder,
+            embeddings=self._embedder,
             config=ask.config,
             clock=ask.clock,
             ids=ask.ids,
-            tracer_provider=tracer_provider,
-        )
-
-    return open_memory
+            tracer_provider=self._tracer_provider,
+        ) as memory:
+            yield memory
 
 
 def with_parts(memory: Memory, config: MemoryConfig, clock: Clock, ids: IdFactory) -> Memory:
-    """The same store for another task: its settings, its time and its ids."""
+    """The same store with other settings, time and ids."""
     return Memory(replace(memory.store, config=config, clock=clock, new_id=ids))

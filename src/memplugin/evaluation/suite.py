@@ -149,17 +149,41 @@ class Request(Part):
     path: Literal["recall_and_decide", "recall_and_answer", "answer_only"] = "recall_and_decide"
 
 
+class SaidIn(Part):
+    """A message: the id of its session, and its number there, from 0."""
+
+    session: str = "s_1"
+    turn: int = Field(default=0, ge=0)
+
+
 class NeedSpec(Part):
-    """What the request needs from memory: keys of records, a text or a claim."""
+    """What the request needs from memory.
+
+    Attributes:
+        records: Keys of records.
+        said: The message that says it; with a text, what of it is needed.
+    """
 
     records: tuple[str, ...] = ()
     text: str | None = None
     claim: ClaimMap | None = None
+    said: SaidIn | None = None
 
-    def to_need(self, ids: Mapping[str, str], *, should_use: bool) -> Need:
-        """As ``diagnose`` wants it, the keys replaced by the records' ids."""
-        named = tuple(ids[key] for key in self.records if key in ids)
-        return Need(record_ids=named, text=self.text, claim=self.claim, should_use=should_use)
+    def to_need(self, ids: Mapping[str, str], turn_id: str | None, *, should_use: bool) -> Need:
+        """As ``diagnose`` wants it.
+
+        Args:
+            ids: The records' ids by their keys.
+            turn_id: Of the message in ``said``.
+            should_use: As the task says.
+        """
+        return Need(
+            record_ids=tuple(ids[key] for key in self.records if key in ids),
+            text=self.text,
+            claim=self.claim,
+            turn_id=turn_id,
+            should_use=should_use,
+        )
 
 
 class Success(Part):
@@ -225,9 +249,25 @@ class Task(Part):
                 )
         if len(set(self.keys)) < len(self.keys):
             raise ValueError("two of records have the same key: a key names one record")
+        self._check_said()
         if self.corpus is None and (unknown := set(self.need.records) - set(self.keys)):
             raise ValueError(f"need.records has {', '.join(sorted(unknown))}: no record has it")
         return self
+
+    def _check_said(self) -> None:
+        said = self.need.said
+        if said is None:
+            return
+        session = dict(self.named_sessions).get(said.session)
+        if session is None or said.turn >= len(session.messages):
+            raise ValueError(
+                f"need.said is message {said.turn} of session {said.session!r}: there is none"
+            )
+
+    @property
+    def named_sessions(self) -> list[tuple[str, Session]]:
+        """Its sessions by their own ids, else by ``s_1``, ``s_2`` …."""
+        return [(s.id or f"s_{place}", s) for place, s in enumerate(self.sessions, 1)]
 
     @property
     def keys(self) -> list[str]:

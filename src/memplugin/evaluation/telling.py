@@ -10,10 +10,12 @@ from langchain_core.language_models import BaseChatModel
 
 from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError
-from memplugin.evaluation.suite import DirectRecord, Session
+from memplugin.evaluation.suite import DEFAULT_DATE, DirectRecord, Session
 from memplugin.memory.front import Memory
 from memplugin.records import WriteReceipt
 from memplugin.testing.fakes import FixedClock
+from memplugin.text import without_memory_blocks
+from memplugin.write.turns import numbered_turns
 
 
 def write_records(
@@ -72,13 +74,25 @@ def remember_session(
     """Has the extractor read one session, on the day on which it was."""
     if session.date:
         clock.set(session.date)
-    return memory.remember(
-        [{"role": m.role, "content": m.content} for m in session.messages],
-        context=context,
-        model=extractor,
+    return memory.remember(_messages(session), context=context, model=extractor)
+
+
+def turn_index(session: Session, message: int) -> int:
+    """The number of a message among the turns.
+
+    The application's own words and recalled memories are no turns.
+    """
+    return sum(
+        m.role != "system" and bool(without_memory_blocks(m.content).strip())
+        for m in session.messages[:message]
     )
 
 
-def session_ids(sessions: Iterable[Session]) -> list[str]:
-    """The ids of a task's sessions: their own, else ``s_1``, ``s_2`` …."""
-    return [session.id or f"s_{place}" for place, session in enumerate(sessions, 1)]
+def turn_id(session: Session, message: int, context: MemoryContext) -> str:
+    """The id that a message's turn has in the ledger."""
+    turns = numbered_turns(_messages(session), context=context, now=DEFAULT_DATE)
+    return turns[turn_index(session, message)].id
+
+
+def _messages(session: Session) -> list[dict[str, str]]:
+    return [{"role": m.role, "content": m.content} for m in session.messages]

@@ -12,7 +12,7 @@ from memplugin.diagnosis.task_record import RetrievalEntry, TaskRecord, retrieva
 from memplugin.errors import ConfigError
 from memplugin.memory.recalling import explain, request
 from memplugin.memory.store import Store
-from memplugin.records import Explanation, Need, Retrieval, Verdict
+from memplugin.records import MACHINE, Explanation, Judgement, Need, Retrieval, Verdict
 from memplugin.telemetry import names
 from memplugin.telemetry.report import finished
 
@@ -27,9 +27,26 @@ def diagnose(store: Store, workspace_id: str, task_id: str, need: Need) -> Verdi
 
 
 def judge(store: Store, record: TaskRecord, need: Need) -> Verdict:
-    """Names the stage, given the task's record."""
+    """Names the stage, given the task's record, and keeps that for reports."""
     verdict = attribute(record, need, census(store, record, need))
+    if verdict.cause != "no_need":  # a verdict of before, with a need, says more
+        store.ledger.save_judgements([_judgement(store, record, need, verdict)])
     return replace(verdict, task_id=record.task_id)
+
+
+def _judgement(store: Store, record: TaskRecord, need: Need, verdict: Verdict) -> Judgement:
+    return Judgement(
+        workspace_id=record.workspace_id,
+        task_id=record.task_id,
+        by=MACHINE,
+        stage=verdict.stage,
+        cause=verdict.cause,
+        record_id=verdict.record_id,
+        rank=verdict.rank,
+        evidence=verdict.evidence,
+        need=need,
+        at=store.clock.now(),
+    )
 
 
 def publish(store: Store, record: TaskRecord, verdict: Verdict | None) -> None:
@@ -112,6 +129,7 @@ def _explain(
         context,
         retrieval.k,
         cast(list[str] | None, retrieval.filters.get("kind")),
-        retrieval.policy.partition("@")[0],
+        # The version that ranked it, where it is still there.
+        retrieval.policy if retrieval.policy in store.policies else retrieval.policy.split("@")[0],
     )
     return explain(store, asked, record_id, retrieval.at)

@@ -16,7 +16,7 @@ from memplugin.ports import Selection
 from memplugin.records import Candidate, Explanation, MemoryRecord, Retrieval
 from memplugin.retrieval.cut import Limits, choose
 from memplugin.retrieval.rank import Hit, Policy, Ranked, rank
-from memplugin.retrieval.scope import applicable_keys, applies, linked, linked_keys
+from memplugin.retrieval.scope import applicable_keys, applies, linked, linked_keys, share
 from memplugin.storage.search import DenseHit, DenseHits
 from memplugin.telemetry import names
 from memplugin.telemetry.report import candidate_events, searched
@@ -355,6 +355,7 @@ def _hit(
         lexical=brought.lexical.get(record.id, 0.0),
         standing=brought.standing.get(record.id),
         applies=applies(record.scope, request),
+        share=share(record.scope, request),
         linked=linked(record.scope, request, store.config.structural_keys),
         age_days=max(now - record.occurred_at, _NOW) / _DAY,
         sources=brought.sources_of(record.id),

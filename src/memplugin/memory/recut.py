@@ -117,7 +117,7 @@ def _recalled(
     )
     kinds = cast(list[str] | None, retrieval.filters.get("kind"))
     asked = request(store, retrieval.query, context, k, kinds, policy)
-    found = gather(store, asked, depth=asked.depth)
+    found = gather(store, asked, depth=asked.depth, at=retrieval.created_at)
     then = {candidate.record_id: candidate for candidate in retrieval.candidates}
     hits = [
         replace(hit, record=_as_then(hit.record, then[hit.record.id]))

@@ -27,7 +27,6 @@ from memplugin.diagnosis.stored_call import (
     by_class,
     by_structure,
     fits,
-    offers_citations,
     stored_call,
     with_citations,
     with_max_reasoning,
@@ -114,8 +113,9 @@ def _changed(
             )
         candidates, notes = shown_again(store, retrieval, changes.k, changes.policy)
         call = with_memories(call, render(candidates))
-    call = without_records(call, changes.without)
-    if changes.cite_by_enum or offers_citations(call):
+    if changes.without:
+        call = without_records(call, changes.without)
+    if changes.cite_by_enum:
         call = with_citations(call)
     if changes.max_reasoning_chars is not None:
         call = with_max_reasoning(call, changes.max_reasoning_chars)

@@ -60,7 +60,7 @@ class Replays:
             SchemaError: ``answer`` can't become a decision schema.
             StoreError: the ledger could not answer.
         """
-        changes = _changes(without, k, policy, max_reasoning_chars, cite_by_enum)
+        changes = Changes(_ids(without), k, policy, max_reasoning_chars, cite_by_enum)
         return run(replaying.replay(self._store, decision_id, context, model, changes, answer))
 
     async def areplay(
@@ -77,22 +77,13 @@ class Replays:
         cite_by_enum: bool = False,
     ) -> Replay:
         """``replay``, awaiting the model."""
-        changes = _changes(without, k, policy, max_reasoning_chars, cite_by_enum)
+        changes = Changes(_ids(without), k, policy, max_reasoning_chars, cite_by_enum)
         return await arun(
             replaying.replay(self._store, decision_id, context, model, changes, answer)
         )
 
 
-def _changes(
-    without: Iterable[str],
-    k: int | None,
-    policy: str | None,
-    max_reasoning_chars: int | None,
-    cite_by_enum: bool,  # noqa: FBT001 -- passed on
-) -> Changes:
+def _ids(without: Iterable[str]) -> tuple[str, ...]:
     if isinstance(without, str):
         raise ConfigError(f"without is the text {without!r}: give a list, such as [{without!r}].")
-    if max_reasoning_chars is not None and max_reasoning_chars < 1:
-        raise ConfigError(f"max_reasoning_chars is {max_reasoning_chars}: give at least 1.")
-    left_out = tuple(dict.fromkeys(without))
-    return Changes(left_out, k, policy, max_reasoning_chars, cite_by_enum)
+    return tuple(dict.fromkeys(without))

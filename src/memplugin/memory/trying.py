@@ -59,7 +59,9 @@ class Side:
     answers: list[Json | None] = field(default_factory=list["Json | None"])
     failed: int = 0
 
+    @property
     def asked(self) -> int:
+        """How many runs were made."""
         return len(self.answers) + self.failed
 
     def agree(self, same: Same) -> bool:
@@ -132,7 +134,7 @@ class Trying:
         return all(side.agree(self.trial.same) for side in (kept, left_out))
 
     def _fill(self, side: Side, runs: int) -> Steps[None]:
-        while side.asked() < runs:
+        while side.asked < runs:
             yield from self._run(side)
             self.done += 1
             if self.trial.on_run:

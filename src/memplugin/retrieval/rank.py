@@ -21,6 +21,8 @@ class Hit:
         lexical: Score of the full-text search, 0 to 1; 0 when it did not find it.
         standing: Place in the order of standing records, from 0; None when it is none.
         applies: Whether its scope applies to the request.
+        share: How much of the request's scope its own names, 0 to 1; 0 for a request
+            without a scope.
         linked: Whether its scope names the thing that the request is about.
         age_days: Since it became true, at the time of the request.
     """
@@ -31,6 +33,7 @@ class Hit:
     lexical: float = 0.0
     standing: int | None = None
     applies: bool = True
+    share: float = 0.0
     linked: bool = False
     age_days: float = 0.0
     sources: tuple[str, ...] = ()

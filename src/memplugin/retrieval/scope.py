@@ -51,6 +51,10 @@ def applies(scope: Scope, request: Mapping[str, str]) -> bool:
     return all(request.get(key) == value for key, value in scope.items())
 
 
-def specificity(scope: Scope) -> int:
-    """Number of keys: the more, the narrower."""
-    return len(scope)
+def share(scope: Scope, request: Mapping[str, str]) -> float:
+    """How much of a request's scope a record's names, 0 to 1; 0 for a request without one.
+
+    Among records that apply it grows with the number of their keys: the narrowest is 1.
+    """
+    named = sum(request.get(key) == value for key, value in scope.items())
+    return named / len(request) if request else 0.0

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -23,7 +23,6 @@ from sqlalchemy import (
     case,
     delete,
     func,
-    not_,
     select,
 )
 
@@ -87,32 +86,15 @@ SAME_ATTEMPT = and_(
 )
 """Joins injected candidates to the outcome of their attempt."""
 
-_JUDGED = func.max(case((_SHOWN.followed_llm, 1), (not_(_SHOWN.followed_llm), 0), else_=NOT_JUDGED))
-# A record that was shown twice in one attempt has had one chance, not two.
-_BY_ATTEMPT = (
-    select(
-        _SHOWN.workspace_id,
-        _SHOWN.record_id,
-        _JUDGED.label("judged"),
-        func.max(_SHOWN.followed_cosine).label("cosine"),
-        attempts.c.succeeded,
-        (attempts.c.value * attempts.c.confidence).label("value"),
-    )
-    .join_from(injections, attempts, SAME_ATTEMPT)
-    .group_by(
-        _SHOWN.workspace_id,
-        _SHOWN.record_id,
-        attempts.c.number,
-        attempts.c.succeeded,
-        attempts.c.value,
-        attempts.c.confidence,
-    )
-    .where(*AttemptKey.among(injections))
+_OUTCOME = select(
+    attempts.c.succeeded, (attempts.c.value * attempts.c.confidence).label("value")
+).where(*AttemptKey.among(attempts))
+_SIGNS = select(_SHOWN.record_id, _SHOWN.followed_llm, _SHOWN.followed_cosine).where(
+    *AttemptKey.among(injections)
 )
 _EMPTY = delete(credits).where(
     *(_CREDIT[name] == bindparam(f"of_{name}") for name in _Sign._fields), _CREDIT.attempts == 0
 )
-_REPORTED = select(attempts.c.number).where(*AttemptKey.among(attempts))
 
 
 @contextmanager
@@ -134,21 +116,36 @@ def hold(database: Database, connection: Connection, keys: Iterable[AttemptKey])
 
 def is_reported(connection: Connection, key: AttemptKey) -> bool:
     """Whether the attempt has an outcome."""
-    return connection.scalar(_REPORTED, key.bound) is not None
+    return connection.scalar(_OUTCOME, key.bound) is not None
 
 
 def _of_attempts(connection: Connection, keys: Sequence[AttemptKey]) -> dict[_Sign, _Sums]:
     sums: dict[_Sign, _Sums] = defaultdict(_Sums)
     for key in keys:
-        for row in connection.execute(_BY_ATTEMPT, key.bound):
-            sums[_sign(row)].add(_Sums(1, int(row.succeeded), round(row.value * UNIT)))
+        outcome = connection.execute(_OUTCOME, key.bound).one_or_none()
+        if outcome is None:
+            continue
+        worth = _Sums(1, int(outcome.succeeded), round(outcome.value * UNIT))
+        for record_id, sign in _signs(connection, key).items():
+            sums[_Sign(key.workspace_id, record_id, *sign)].add(worth)
     return sums
 
 
-def _sign(row: Any) -> _Sign:
-    cosine: float | None = row.cosine if row.judged == NOT_JUDGED else None
-    bucket = NO_COSINE if cosine is None else hundredths(cosine)
-    return _Sign(row.workspace_id, row.record_id, row.judged, bucket)
+def _signs(connection: Connection, key: AttemptKey) -> dict[str, tuple[int, int]]:
+    """Whether each record that was shown was followed: judge, and cosine without a judge.
+
+    One that was shown twice in the attempt has had one chance: the better sign counts.
+    """
+    signs: dict[str, tuple[int, int]] = {}
+    for record_id, followed, cosine in connection.execute(_SIGNS, key.bound):
+        judged, close = signs.get(record_id, (NOT_JUDGED, NO_COSINE))
+        judged = max(judged, NOT_JUDGED if followed is None else int(followed))
+        close = max(close, NO_COSINE if cosine is None else hundredths(cosine))
+        signs[record_id] = judged, close
+    return {
+        record_id: (judged, NO_COSINE if judged != NOT_JUDGED else close)
+        for record_id, (judged, close) in signs.items()
+    }
 
 
 def _change(

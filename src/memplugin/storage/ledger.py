@@ -16,6 +16,7 @@ from memplugin.ports import (
     Batch,
     Entry,
     Observed,
+    RowSpan,
     Rule,
     Selection,
     StoredProposal,
@@ -43,6 +44,7 @@ from memplugin.storage import (
     migrations,
     observing,
     readings,
+    row_spans,
     searching,
     settling,
     upkeep,
@@ -278,6 +280,10 @@ class SqlLedger(SqlCrediting, SqlJudging):
         """Everything the task's hops wrote."""
         rows = history.task_rows(self._database, workspace_id, task_id)
         return replace(rows, counterfactuals=self.counterfactuals(workspace_id, task_id))
+
+    def row_spans(self, workspace_id: str, task_id: str) -> list[RowSpan]:
+        """In which spans the task's other rows were written, oldest first."""
+        return row_spans.row_spans(self._database, workspace_id, task_id)
 
     def proposals_of(self, workspace_id: str, record_ids: Iterable[str]) -> list[StoredProposal]:
         """Proposals that made, or were attached to, these records, oldest first."""

@@ -67,7 +67,7 @@ class ContentPolicy:
 
         Anything longer may be somebody's sentence: a model gives what it likes.
         """
-        return text if is_label(text) else self.shown(text)
+        return text if not text or is_label(text) else self.shown(text)
 
     def record_id(self, given: str) -> str | None:
         """A record's id as somebody gave it; a model cites texts too."""

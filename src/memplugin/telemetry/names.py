@@ -272,11 +272,11 @@ LINK_RELATIONS = _define(
 
 # ---- a trace that was rebuilt from the ledger
 REBUILT = _define("memplugin.rebuilt", "boolean", "every rebuilt span", "Made by memplugin emit")
-ORIGINAL_START = _define(
-    "memplugin.original.start", "string", "every rebuilt span", "When the hop began, ISO 8601"
-)
-ORIGINAL_END = _define(
-    "memplugin.original.end", "string", "every rebuilt span", "When the hop ended, ISO 8601"
+ORIGINAL_TIME = _define(
+    "memplugin.original.time",
+    "string",
+    "every rebuilt span",
+    "When it happened (ISO 8601); the span's own times are those of emit",
 )
 
 # ---- metrics

@@ -150,6 +150,7 @@ class Tracing:
         server: tuple[str, int] | None = None,
     ) -> None:
         self._tracer = trace.get_tracer("memplugin", version, provider)
+        self._version, self._store_id, self._server = version, store_id, server
         self._kind = SpanKind.CLIENT if server else SpanKind.INTERNAL
         self.content = content
         self._store: dict[str, AttributeValue] = {
@@ -164,17 +165,29 @@ class Tracing:
         if suppressed():
             return Hop(trace.INVALID_SPAN)
         try:
-            return Hop(
-                self._tracer.start_span(
-                    operation.span_name,
-                    context=parent_context(),
-                    kind=self._kind,
-                    attributes=self._store | _identity(operation, context),
-                )
+            parent = parent_context()
+            span = self._tracer.start_span(
+                operation.span_name,
+                context=parent,
+                kind=self._kind,
+                attributes=self._store | _identity(operation, context),
             )
+            # A tracer that makes none hands out its parent: that one is not ours to write on.
+            ours = span.get_span_context() != trace.get_current_span(parent).get_span_context()
+            return Hop(span if ours else trace.INVALID_SPAN)
         except Exception:  # noqa: BLE001 -- a host's sampler or processor may raise anything
             _log.warning("a span could not be started", exc_info=True)
             return Hop(trace.INVALID_SPAN)
+
+    def on(self, provider: trace.TracerProvider) -> Tracing:
+        """The same on another provider."""
+        return Tracing(
+            provider,
+            self.content,
+            version=self._version,
+            store_id=self._store_id,
+            server=self._server,
+        )
 
     @contextmanager
     def hop(self, operation: names.Operation, context: MemoryContext) -> Generator[Hop]:

@@ -1,0 +1,188 @@
+"""Reading traces by people: a sample for Label Studio, and what they said of it.
+
+The annotators see what was asked, answered, written and found, and not what the
+attribution says: their word is to be held against it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import combinations
+
+from memplugin.diagnosis.tally import STAGES
+from memplugin.evaluation.agreement import (
+    Agreement,
+    ClassScore,
+    Pair,
+    agreement,
+    class_scores,
+)
+from memplugin.evaluation.cases import Case
+from memplugin.records import Json, Noun
+
+_OUTCOMES = {True: "reported as passed", False: "reported as failed", None: "no outcome reported"}
+
+
+def labelling_config() -> str:
+    """Label Studio's labelling configuration for the tasks of ``to_label_studio``."""
+    return files("memplugin.evaluation").joinpath("labelling.xml").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- sample
+
+
+def stratified(cases: Sequence[Case], n: int, seed: int = 0) -> list[Case]:
+    """A sample with something of every verdict, the rest in proportion.
+
+    Args:
+        cases: Those without a record or a verdict are left out: there is nothing to read.
+        n: How many; all when there are fewer.
+        seed: The same seed gives the same sample.
+    """
+    strata: defaultdict[tuple[str, str], list[Case]] = defaultdict(list)
+    for case in cases:
+        if case.verdict and case.record:
+            strata[case.verdict.stage, case.verdict.cause].append(case)
+    draw = random.Random(seed)  # noqa: S311 -- a sample for reading, no secret
+    sizes = _sizes({key: len(stratum) for key, stratum in strata.items()}, n)
+    chosen = [case for key in sorted(strata) for case in draw.sample(strata[key], sizes[key])]
+    draw.shuffle(chosen)  # in the order of the verdicts they would give themselves away
+    return chosen
+
+
+def _sizes(there: Mapping[tuple[str, str], int], n: int) -> dict[tuple[str, str], int]:
+    """One each, the rarest first, and then by the largest remainder of what is in proportion."""
+    total = sum(there.values())
+    if n >= total:
+        return dict(there)
+    rarest = sorted(there, key=lambda key: (there[key], key))
+    sizes = {key: int(place < n) for place, key in enumerate(rarest)}
+    while sum(sizes.values()) < n:
+        owed = {
+            key: n * there[key] / total - sizes[key] for key in there if sizes[key] < there[key]
+        }
+        sizes[max(owed, key=lambda key: (owed[key], key))] += 1
+    return sizes
+
+
+# ---------------------------------------------------------------- export
+
+
+def to_label_studio(cases: Sequence[Case]) -> list[Json]:
+    """Tasks to import in Label Studio, with ``labelling_config`` as the project's setting."""
+    return [{"data": _shown(case)} for case in cases]
+
+
+def _shown(case: Case) -> Json:
+    record = case.record
+    retrieval = record.retrieval if record else None
+    answer = json.dumps(case.answer, ensure_ascii=False, indent=1) if case.answer else "no answer"
+    return {
+        "workspace_id": case.workspace_id,
+        "task_id": case.task_id,
+        "arm": case.arm,
+        "request": (retrieval.query if retrieval else None) or "not known: nothing was recalled",
+        "answer": f"{answer}\n({_OUTCOMES[case.success]})",
+        "needed": case.needed or "not known",
+        "writes": _writes(case),
+        "candidates": _candidates(case),
+    }
+
+
+def _writes(case: Case) -> str:
+    writes = case.record.writes if case.record else ()
+    lines = [
+        f"{w.written_at:%Y-%m-%d} {w.gate}{f' ({w.reason})' if w.reason else ''}"
+        f" {w.record_id or ''}: {w.content or 'no text kept'}"
+        for w in writes
+    ]
+    return "\n".join(lines) or "nothing"
+
+
+def _candidates(case: Case) -> str:
+    retrieval = case.record.retrieval if case.record else None
+    cited = case.record.use.cited_record_ids if case.record else ()
+    lines = [
+        f"{c.rank}. {'shown' if c.injected else f'not shown ({c.cut})'}"
+        f"{', cited' if c.record_id in cited else ''} {c.record_id}: {c.content or 'no text kept'}"
+        for c in (retrieval.candidates if retrieval else ())
+    ]
+    return "\n".join(lines) or "nothing"
+
+
+# ---------------------------------------------------------------- what came of it
+
+
+@dataclass(frozen=True, slots=True)
+class Annotators(Noun):
+    """Two people, on the tasks that both have judged."""
+
+    first: str
+    second: str
+    stages: Agreement
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewReport(Noun):
+    """What people said of a sample, and how far the attribution says the same.
+
+    Attributes:
+        reviewed: Tasks that somebody judged.
+        disputed: Those on which people do not agree; they are not compared.
+        annotators: Each pair of people.
+        machine: The attribution's stage against the one that people agree on.
+        stages: Precision and recall of the attribution, stage by stage.
+        table: How often it said one stage (first) where people said another (second).
+        rightly_unused: Tasks of which people say that memory should not have been used.
+    """
+
+    reviewed: int
+    disputed: int
+    annotators: tuple[Annotators, ...]
+    machine: Agreement
+    stages: tuple[ClassScore, ...]
+    table: tuple[tuple[str, str, int], ...]
+    rightly_unused: int
+
+
+def review_report(cases: Sequence[Case]) -> ReviewReport:
+    """Compares what people said with each other and with the attribution.
+
+    Raises:
+        ConfigError: SciPy is not installed.
+    """
+    seen = [case for case in cases if case.people]
+    pairs: list[Pair] = [
+        (case.verdict.stage, case.reviewed) for case in seen if case.verdict and case.reviewed
+    ]
+    return ReviewReport(
+        reviewed=len(seen),
+        disputed=sum(case.reviewed is None for case in seen),
+        annotators=_annotators(seen),
+        machine=agreement(pairs),
+        stages=tuple(class_scores(pairs, STAGES)),
+        table=tuple((one, other, pairs.count((one, other))) for one, other in sorted(set(pairs))),
+        rightly_unused=sum(any(j.should_use is False for j in case.people) for case in seen),
+    )
+
+
+def _annotators(seen: Sequence[Case]) -> tuple[Annotators, ...]:
+    said: defaultdict[str, dict[tuple[str, str], str]] = defaultdict(dict)
+    for case in seen:
+        for judgement in case.people:
+            said[judgement.by][case.workspace_id, case.task_id] = judgement.stage
+    return tuple(
+        Annotators(
+            first,
+            second,
+            agreement(
+                [(said[first][t], said[second][t]) for t in said[first] if t in said[second]]
+            ),
+        )
+        for first, second in combinations(sorted(said), 2)
+    )

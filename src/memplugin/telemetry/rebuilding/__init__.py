@@ -1,0 +1,1 @@
+"""A task's trace from the ledger, for a task that was not sampled."""

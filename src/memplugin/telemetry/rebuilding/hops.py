@@ -1,0 +1,153 @@
+"""Every span of a task, made again from the ledger: what they say, not yet sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from memplugin.records import Candidate, Decision, Json, SpanRef
+from memplugin.telemetry import names
+from memplugin.telemetry.content import ContentPolicy
+from memplugin.telemetry.rebuilding.past import Link, PastHop, Spans, TaskPast, row_ref, span_of
+from memplugin.telemetry.rebuilding.writes import write_hops
+from memplugin.telemetry.report import candidate_events, decided, finished, reported, searched
+
+
+def task_hops(past: TaskPast, others: Sequence[TaskPast] = ()) -> list[PastHop]:
+    """A task's hops, and those of other tasks that wrote what it recalled, by time.
+
+    Args:
+        past: The task.
+        others: Tasks that wrote, or replaced, its records.
+    """
+    spans = Spans([past, *others])
+    own, foreign = list(write_hops(past, spans)), list(_foreign(past, others, spans))
+    writers = {record_id: hop.ref for hop in (*foreign, *own) for record_id in hop.made_records}
+    own += [*_recalls(past, spans, writers), *_decisions(past, spans), *_outcomes(past, spans)]
+    if not own:
+        return []
+    own.sort(key=lambda hop: hop.at)
+    own += _afterwards(past, own)
+    return sorted([*_chained(own), *foreign], key=lambda hop: hop.at)
+
+
+def _foreign(past: TaskPast, others: Iterable[TaskPast], spans: Spans) -> Iterator[PastHop]:
+    for other in others:
+        for hop in write_hops(other, spans):
+            if not past.records.keys().isdisjoint(hop.names_records):
+                yield hop
+
+
+def _recalls(past: TaskPast, spans: Spans, writers: Mapping[str, SpanRef]) -> Iterator[PastHop]:
+    for kept in past.rows.retrievals:
+        candidates = tuple(_pointing(candidate, writers) for candidate in kept.candidates)
+        retrieval = replace(kept, candidates=candidates)
+        ref = span_of(past, kept.session_id, ("retrievals", kept.id), kept.span)
+        context = past.context(kept.session_id)
+        yield PastHop(
+            operation=names.SEARCH,
+            context=context,
+            at=kept.created_at,
+            ref=ref,
+            sampled=spans.sampled(context, ref),
+            describe=lambda content, retrieval=retrieval: searched(retrieval, content),
+            events=[*candidate_events(retrieval)],
+            links=[(c.traceparent, "written_by") for c in retrieval.injected if c.traceparent],
+        )
+
+
+def _pointing(candidate: Candidate, writers: Mapping[str, SpanRef]) -> Candidate:
+    # As it is sent now: readers do not look for what was not sampled.
+    ref = writers.get(candidate.record_id)
+    return replace(candidate, traceparent=ref.traceparent) if ref else candidate
+
+
+def _decisions(past: TaskPast, spans: Spans) -> Iterator[PastHop]:
+    for decision in past.rows.decisions:
+        ref = span_of(past, decision.session_id, ("decisions", decision.id), decision.span)
+        context = past.context(decision.session_id)
+        yield PastHop(
+            operation=names.USE,
+            context=context,
+            at=decision.created_at,
+            ref=ref,
+            sampled=spans.sampled(context, ref),
+            describe=_decided(past, decision),
+            links=[*_retrieved_by(past, decision, ref)],
+        )
+
+
+def _decided(past: TaskPast, decision: Decision[Any]) -> Callable[[ContentPolicy], Json]:
+    used = past.retrievals.get(decision.retrieval_id or "")
+    return lambda content: decided(decision, used.candidates if used else (), content)
+
+
+def _retrieved_by(past: TaskPast, decision: Decision[Any], ref: SpanRef) -> Iterator[Link]:
+    used = past.retrievals.get(decision.retrieval_id or "")
+    if used:
+        search = span_of(past, used.session_id, ("retrievals", used.id), used.span)
+        if search.trace_id != ref.trace_id:
+            yield search.traceparent, "retrieved_by"
+
+
+def _outcomes(past: TaskPast, spans: Spans) -> Iterator[PastHop]:
+    refs = {row.id: row_ref(row) for row in past.spans if row.table == "attempts"}
+    for outcome in past.rows.outcomes:
+        row = ("attempts", outcome.id)
+        ref = span_of(past, outcome.session_id, row, refs.get(outcome.id))
+        context = past.context(outcome.session_id)
+        yield PastHop(
+            operation=names.OUTCOME,
+            context=context,
+            at=outcome.created_at,
+            ref=ref,
+            sampled=spans.sampled(context, ref),
+            describe=lambda content, outcome=outcome: reported(outcome, content),
+        )
+
+
+def _afterwards(past: TaskPast, own: Sequence[PastHop]) -> list[PastHop]:
+    """What no row kept a span of: records that were forgotten since, and the task's end."""
+    sampled = all(hop.sampled for hop in own)
+    hops: list[PastHop] = []
+    for record in past.records.values():
+        if record.status == "forgotten" and record.retired_at:
+            at, session = record.retired_at, record.source_session
+            said: Json = {names.AT: at.isoformat(), names.RECORD_ID: record.id}
+            hops.append(
+                PastHop(
+                    operation=names.DELETE,
+                    context=past.context(session),
+                    at=at,
+                    ref=span_of(past, session, ("forgotten", record.id), None),
+                    sampled=sampled,
+                    describe=lambda _, said=said: {**said, names.RECORD_COUNT: 1},
+                )
+            )
+    if past.rows.outcomes:
+        last = past.rows.outcomes[-1]
+        hops.append(
+            PastHop(
+                operation=names.TASK,
+                context=past.context(last.session_id),
+                at=own[-1].at,
+                ref=span_of(past, last.session_id, ("task",), None),
+                sampled=sampled,
+                describe=lambda _: finished(last.succeeded, None, at=own[-1].at),
+            )
+        )
+    return hops
+
+
+def _chained(hops: Iterable[PastHop]) -> Iterator[PastHop]:
+    """Links the first hop of each session to the first of the session before."""
+    first: dict[str, PastHop] = {}
+    for hop in hops:
+        session = hop.context.session_id
+        if session in first:
+            yield hop
+            continue
+        before = [(one.ref.traceparent, "previous_session") for one in [*first.values()][-1:]]
+        first[session] = hop
+        yield replace(hop, links=[*before, *hop.links])
