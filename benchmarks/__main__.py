@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import warnings
 from collections.abc import Callable, Sequence
 
 from rich.console import Console
@@ -41,7 +39,7 @@ def _speed(quick: bool) -> list[Part]:  # noqa: FBT001 -- one kind of switch for
 PARTS: dict[str, Callable[[bool], list[Part]]] = {
     "speed": _speed,
     "scale": lambda quick: scale.run(scale.QUICK if quick else scale.Sizes()),
-    "quality": lambda quick: [quality.run(limit=20 if quick else None)],
+    "quality": lambda quick: [quality.run(first=1 if quick else None)],
     "import": lambda quick: [importing.run(rounds=3 if quick else 5)],
 }
 

@@ -1,5 +1,7 @@
 """Memories and questions as an agent's store holds them, made up, the same for a seed."""
 
+# ruff: noqa: SIM905 -- lists of words are read as words
+
 from __future__ import annotations
 
 import random

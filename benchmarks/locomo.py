@@ -75,7 +75,8 @@ def _conversation(one: Mapping[str, Any]) -> Conversation:
 
 
 def _turns(conversation: Mapping[str, Any]) -> Iterator[Turn]:
-    numbers = sorted(int(m[1]) for key in conversation if (m := re.fullmatch(r"session_(\d+)", key)))
+    named = (re.fullmatch(r"session_(\d+)", key) for key in conversation)
+    numbers = sorted(int(name[1]) for name in named if name)
     for number in numbers:
         date = conversation.get(f"session_{number}_date_time", "")
         turns = conversation[f"session_{number}"]

@@ -32,24 +32,27 @@ class Answered:
     recall: Mapping[int, float]
 
 
-def run(*, limit: int | None = None, path: Path | None = None) -> Part:
+def run(
+    *, first: int | None = None, path: Path | None = None, embedder: Embedder | None = None
+) -> Part:
     """Measures both policies, with the neighbouring turns indexed beside each turn and without.
 
     Args:
-        limit: Questions of each conversation; None for all.
+        first: How many conversations; None for all.
         path: The data; None looks for it.
+        embedder: None for the default model.
     """
     path = path or find()
     if path is None:
         return Part("quality", ABSENT, [Figure("LoCoMo", unit="", note="skipped: no data")])
-    conversations = load(path)
+    conversations = load(path)[:first]
     figures: list[Figure] = []
     with TemporaryDirectory() as folder:
-        embedder = Remembering(fastest(Path(folder)))
+        remembering = Remembering(embedder or fastest(Path(folder)))
         for around in (True, False):
             store = Path(folder) / f"around-{around}"
-            figures += _of_store(store, embedder, conversations, limit, around=around)
-    asked = sum(len(c.questions[:limit]) for c in conversations)
+            figures += _of_store(store, remembering, conversations, around=around)
+    asked = sum(len(c.questions) for c in conversations)
     stored = sum(len(c.turns) for c in conversations)
     about = (
         f"LoCoMo ({path.name}): {len(conversations)} conversations in one store, {stored:,} turns, "
@@ -63,7 +66,6 @@ def _of_store(
     store: Path,
     embedder: Embedder,
     conversations: Sequence[Conversation],
-    limit: int | None,
     *,
     around: bool,
 ) -> list[Figure]:
@@ -74,7 +76,7 @@ def _of_store(
             answered = [
                 _answered(memory, c, question, held[c.id], policy)
                 for c in conversations
-                for question in c.questions[:limit]
+                for question in c.questions
             ]
             figures += _figures(answered, policy, around=around)
     return figures

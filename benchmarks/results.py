@@ -18,8 +18,15 @@ from rich.table import Table
 
 FOLDER = Path(__file__).parent / "results"
 PACKAGES = (
-    "memplugin chromadb langgraph numpy onnxruntime opentelemetry-sdk sentence-transformers "
-    "sqlalchemy torch".split()
+    "memplugin",
+    "chromadb",
+    "langgraph",
+    "numpy",
+    "onnxruntime",
+    "opentelemetry-sdk",
+    "sentence-transformers",
+    "sqlalchemy",
+    "torch",
 )
 
 
@@ -97,8 +104,9 @@ def show(console: Console, part: Part) -> None:
     console.print(table, "")
 
 
-def save(parts: Sequence[Part], *, quick: bool, folder: Path = FOLDER) -> Path:
+def save(parts: Sequence[Part], *, quick: bool, folder: Path | None = None) -> Path:
     """Writes everything as JSON, named by the time."""
+    folder = folder or FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     now = datetime.now(UTC)
     path = folder / f"{now:%Y%m%dT%H%M%SZ}.json"

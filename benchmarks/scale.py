@@ -47,7 +47,7 @@ class Sizes:
 QUICK = Sizes(large=25_000, others=200, records_each=20, questions=40, churned=1_000)
 
 
-def run(sizes: Sizes = Sizes()) -> list[Part]:  # noqa: B008 -- frozen
+def run(sizes: Sizes = Sizes()) -> list[Part]:
     """Measures growth beside the workspace and in it, and the recall of the index."""
     embedder = MadeUp()
     parts: list[Part] = []

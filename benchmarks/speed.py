@@ -65,7 +65,7 @@ class Bench:
         return names[turn % len(names)], self.questions[turn % len(self.questions)]
 
 
-def run(sizes: Sizes = Sizes(), *, embedder: Embedder | None = None) -> list[Part]:  # noqa: B008 -- frozen
+def run(sizes: Sizes = Sizes(), *, embedder: Embedder | None = None) -> list[Part]:
     """Fills a store and times recalls on it, in turns with floors and peers.
 
     Args:
@@ -136,8 +136,7 @@ def _recall(bench: Bench, vectors: Mapping[str, Vectors], *, onnx: bool) -> Part
     with TracedProvider(exporting=True) as traced, _opened(bench, traced) as memory:
         contenders = _floors(bench, vectors)
         contenders[RECALL] = _asking(bench, memory)
-        by_text = {t: v for n, ts in bench.records.items() for t, v in zip(ts, vectors[n])}
-        filling = Remembering(bench.embedder, by_text)
+        filling = Remembering(bench.embedder, _by_text(bench, vectors))
         found = peers.peers(bench.records, bench.embedder, filling, bench.folder, bench.sizes.k)
         for name, search in found.items():
             contenders[name] = lambda turn, search=search: search(*bench.asked(turn))
@@ -150,9 +149,15 @@ def _recall(bench: Bench, vectors: Mapping[str, Vectors], *, onnx: bool) -> Part
             return _recall_part(bench, in_turns(contenders, bench.sizes.questions), contenders)
 
 
-def _floors(
-    bench: Bench, vectors: Mapping[str, Vectors]
-) -> dict[str, Callable[[int], object]]:
+def _by_text(bench: Bench, vectors: Mapping[str, Vectors]) -> dict[str, Vectors]:
+    return {
+        text: vector
+        for name, texts in bench.records.items()
+        for text, vector in zip(texts, vectors[name], strict=True)
+    }
+
+
+def _floors(bench: Bench, vectors: Mapping[str, Vectors]) -> dict[str, Callable[[int], object]]:
     encode = _encode(bench.embedder)
 
     def scan(turn: int) -> object:
@@ -188,9 +193,7 @@ def _recall_part(bench: Bench, taken: Timings, names: Mapping[str, object]) -> P
     if ONNX_RECALL in names and LANGMEM in names:
         ratio = taken.ratio(ONNX_RECALL, LANGMEM)
         milliseconds = taken.p50(ONNX_RECALL) * 1e3
-        figures.append(
-            Figure(ONNX_RECALL, milliseconds, "ms", ratio, LANGMEM, Target(0.35))
-        )
+        figures.append(Figure(ONNX_RECALL, milliseconds, "ms", ratio, LANGMEM, Target(0.35)))
     figures += [Figure(name, unit="", note="not installed") for name in peers.missing()]
     about = (
         f"{bench.sizes.records:,} records in {bench.sizes.workspaces} workspaces, one question "

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 WARM_UP = 3
 """Rounds before the first that counts: caches fill and connections open."""
@@ -50,7 +51,7 @@ def in_turns(
     for turn in range(-warm_up, rounds):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
-            took = seconds_of(lambda name=name: contenders[name](turn))
+            took = seconds_of(partial(contenders[name], turn))
             if turn >= 0:
                 seconds[name].append(took)
     return Timings(seconds)

@@ -14,7 +14,7 @@ from memplugin.telemetry.sampling import task_sampler
 from memplugin.testing import FixedClock, SpanCapture, memory_for_tests
 
 
-def main() -> None:
+def main(tasks: int = story.TASKS) -> None:
     """Plays the five weeks and prints what the traces that were kept say."""
     kept = SpanCapture(TracerProvider(sampler=task_sampler(story.RATIO)))
     clock = FixedClock(story.START)
@@ -22,7 +22,7 @@ def main() -> None:
         config=story.CONFIG, clock=clock, tracer_provider=kept.provider
     ) as memory:
         tracer = kept.provider.get_tracer("production_escalation")
-        ended = play(memory, clock, tracer, Backend(kept.read, kept.add))
+        ended = play(memory, clock, tracer, Backend(kept.read, kept.add), tasks=tasks)
     print(f"{ended.tasks} tasks in {ended.sessions} sessions: {len(ended.kept)} tasks kept")
     print(f"tasks of which only some sessions were kept: {len(ended.split)}")
     for one in ended.judged:

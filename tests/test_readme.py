@@ -39,7 +39,7 @@ def test_the_commands_answer_on_the_store_that_the_demo_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(app, ["demo"]).exit_code == 0
+    assert CliRunner().invoke(app, ["demo", "--story", "board-pack"]).exit_code == 0
     commands = [line for block in blocks("bash") for line in block.splitlines()]
     asked = [shlex.split(line)[1:] for line in commands if line.startswith("memplugin")]
     assert len(asked) == 3

@@ -142,7 +142,8 @@ class MemoryConfig:
         token_budget: Most tokens of memories shown; None for no limit.
         count_tokens: Length of a text in tokens (default: four characters each).
         floor: Least cosine of a memory that is shown by rank, under policies that have a
-            floor. The default is for all-MiniLM-L6-v2.
+            floor; half of it for one whose scope names what the request is about. The
+            default is for all-MiniLM-L6-v2.
         lexical_floor: Share of the query's words from which the cosine does not matter.
         exact_limit: Workspaces up to this many records are searched exactly.
         cache_bytes: Most memory for the vectors held for exact search.

@@ -64,10 +64,10 @@ class CreditWeights:
         close: No judge, and the cosine of memory and action is ``close_from`` or more.
         far: No judge, and the cosine is below that.
         unknown: Neither judge nor cosine.
-        close_from: In hundredths, since credit is added up by hundredths of a cosine.
+        close_from: A multiple of 0.05: credit is added up by steps of that size.
 
     Raises:
-        ConfigError: a weight is not between 0 and 1, or ``close_from`` no whole hundredth.
+        ConfigError: a weight is not between 0 and 1, or ``close_from`` no multiple of 0.05.
     """
 
     followed: float = 1.0
@@ -81,15 +81,20 @@ class CreditWeights:
         for name in ("followed", "ignored", "close", "far", "unknown"):
             _check(name, getattr(self, name), 0.0, 1.0)
         _check("close_from", self.close_from, -1.0, 1.0)
-        if round(self.close_from, 2) != self.close_from:
-            raise ConfigError(f"close_from is {self.close_from}: give whole hundredths.")
+        if self.close_from != self.close_twentieths / 20:
+            raise ConfigError(f"close_from is {self.close_from}: give a multiple of 0.05.")
+
+    @property
+    def close_twentieths(self) -> int:
+        """``close_from`` as whole steps of 0.05."""
+        return round(self.close_from * 20)
 
 
-def hundredths(cosine: float) -> int:
-    """The whole hundredths in a cosine: the largest n for which n / 100 is not above it."""
-    n = math.floor(cosine * 100)
-    # 0.29 * 100 is 28.999…: the division below is what a threshold is compared with.
-    return n + 1 if (n + 1) / 100 <= cosine else n
+def twentieths(cosine: float) -> int:
+    """The whole twentieths in a cosine: the largest n for which n / 20 is not above it."""
+    n = math.floor(cosine * 20)
+    # 0.15 * 20 may come out below 3: the division is what a threshold is compared with.
+    return n + 1 if (n + 1) / 20 <= cosine else n
 
 
 OUTCOME_ONLY = CreditWeights(ignored=1.0, far=1.0, unknown=1.0)

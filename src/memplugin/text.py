@@ -24,7 +24,8 @@ def clean(text: str) -> str:
     PostgreSQL refuses NUL; a lone surrogate can't be encoded, and in a span it loses
     the whole export batch.
     """
-    return _SURROGATES.sub("\ufffd", text.replace("\x00", ""))
+    text = text.replace("\x00", "")
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def clean_json(value: Any) -> Any:

@@ -18,6 +18,7 @@ RECEIVERS: dict[str, Callable[[], AbstractContextManager[Received]]] = {
     "grpc": grpc_receiver,
     "http": http_receiver,
 }
+BOARD_PACK = ("--story", "board-pack")
 STAGES = {"write", "retrieval", "use", "none", "undetermined"}
 
 
@@ -31,7 +32,8 @@ def run(*arguments: str) -> Any:
 def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, Any]]]:
     """A store that the scripted demo has left, and what it reported."""
     store = str(tmp_path_factory.mktemp("demo") / "store")
-    return store, json.loads(run("--store", store, "demo", "--json").stdout)
+    told = json.loads(run("--store", store, "demo", *BOARD_PACK, "--json").stdout)
+    return store, told["board_pack"]
 
 
 Played = tuple[str, list[dict[str, Any]]]
@@ -95,7 +97,7 @@ def test_its_spans_reach_a_collector_with_the_task_on_each_and_the_sessions_link
 ) -> None:
     with RECEIVERS[transport]() as received:
         url = received.endpoint.replace("http://", "grpc://" if transport == "grpc" else "http://")
-        run("--store", str(tmp_path / "store"), "--otlp", url, "demo")
+        run("--store", str(tmp_path / "store"), "--otlp", url, "demo", *BOARD_PACK)
         spans = received.spans
     ours = [span for span in spans if "memplugin.operation" in attributes(span)]
     assert {attributes(span)["memplugin.task.id"] for span in ours} == {
@@ -122,7 +124,8 @@ def test_its_spans_reach_a_collector_with_the_task_on_each_and_the_sessions_link
 def test_on_the_local_model_it_shows_what_really_happened(tmp_path: Path) -> None:
     pytest.importorskip("xllamacpp", reason="xllamacpp is not installed: make install")
     store = str(tmp_path / "store")
-    acts = json.loads(run("--store", store, "demo", "--model", "local", "--json").stdout)
+    told = json.loads(run("--store", store, "demo", "--model", "local", "--json").stdout)
+    acts = told["board_pack"]
     assert [act["verdict"]["stage"] for act in acts[:2]] == ["write", "retrieval"] or any(
         act["record"]["success"] for act in acts[:2]
     )

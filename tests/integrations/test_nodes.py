@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -74,6 +75,21 @@ def test_the_example_recalls_decides_and_remembers(memory: Memory):
     assert end["decision"]["chosen_support"]["id"] == record_id
     assert end["decision"]["retrieval_id"] == end["memory"]["retrieval_id"]
     assert contents(memory)
+
+
+def test_what_a_decision_went_against_is_in_the_state_as_plain_json(memory: Memory):
+    claim = {"vendor_id": "orkin"}
+    written = memory.write("Orkin does pests.", context=CONTEXT, claim=claim, pinned=True)
+    decision = example(memory).compile().invoke(ASKED, context=CONTEXT)["decision"]
+    assert decision["flags"] == ["memory_override"]
+    (override,) = json.loads(json.dumps(decision["overrides"]))
+    assert (override["field"], override["answer"], override["claimed"]) == (
+        "vendor_id",
+        "primex",
+        "orkin",
+    )
+    assert (override["record_id"], override["shown"]) == (written.record_id, True)
+    assert decision["overrides"] == [override]
 
 
 async def test_the_example_is_the_same_when_it_is_awaited(memory: Memory):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -97,18 +98,15 @@ def test_a_decisions_workspaces_are_found_by_its_id(ledger: SqlLedger) -> None:
     assert ledger.workspaces_of_decision("d_") == []
 
 
-def test_a_decision_from_before_overrides_were_kept_is_read(ledger_url: str) -> None:
-    if ledger_url == "sqlite://":
-        pytest.skip("a store in memory has no past")
-    ledger = SqlLedger.open(ledger_url)
+def test_a_decision_from_before_overrides_were_kept_is_read(shared_url: str) -> None:
+    ledger = SqlLedger.open(shared_url)
     ledger.save_decision(decision(), "memory_on", 1)
-    engine = create_engine(ledger_url)
+    engine = create_engine(shared_url)
+    replies = json.dumps([{"status": "decided", "raw": None, "detail": None}])
     with engine.begin() as connection:
-        connection.execute(text("UPDATE decisions SET overrides = NULL, options = NULL"))
         connection.execute(
-            text(
-                """UPDATE decisions SET replies = '[{"status":"decided","raw":null,"detail":null}]'"""
-            )
+            text("UPDATE decisions SET overrides = NULL, options = NULL, replies = :replies"),
+            {"replies": replies},
         )
     engine.dispose()
     kept = ledger.decision(WORKSPACE, "d_1")

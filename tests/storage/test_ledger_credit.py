@@ -165,10 +165,10 @@ def test_other_weights_and_another_threshold_count_at_once(ledger):
     record = write(ledger, "net of tax")
     show(ledger, record)
     report(ledger, 1.0)
-    score(ledger, cosine=0.29)
+    score(ledger, cosine=0.15)
     assert credited(ledger, record, CreditWeights(far=0.25)) == 0.25
-    assert credited(ledger, record, CreditWeights(close_from=0.29, close=0.75)) == 0.75
-    assert credited(ledger, record, CreditWeights(close_from=0.3, close=0.75)) == 0.0
+    assert credited(ledger, record, CreditWeights(close_from=0.15, close=0.75)) == 0.75
+    assert credited(ledger, record, CreditWeights(close_from=0.2, close=0.75)) == 0.0
 
 
 def test_what_is_known_is_counted_by_sign(ledger):
@@ -330,7 +330,7 @@ CHANGES = st.lists(
         st.tuples(
             st.just("score"),
             st.sampled_from([True, False, None]),
-            st.sampled_from([None, -1.0, 0.0, 0.29, 0.595, 0.6, 1.0]),
+            st.sampled_from([None, -1.0, 0.0, 0.15, 0.5999, 0.6, 1.0]),
         ),
     ),
     max_size=14,

@@ -54,6 +54,28 @@ def test_a_task_has_every_row_that_its_hops_wrote_oldest_first(ledger: SqlLedger
     assert rows.outcomes == [ended]
 
 
+def test_a_task_knows_in_which_spans_its_other_rows_were_written(ledger: SqlLedger) -> None:
+    unsampled = replace(SPAN, sampled=False)
+    ledger.enter_session(context(), unsampled, NOW)
+    said = [turn("net of tax, please")]
+    settle(ledger, proposal("net of tax", turn_id=said[0].id), turns=said, span=unsampled)
+    settle(ledger, proposal("likes tea"), context=context(task="t_other"), span=unsampled)
+    ended = Outcome(
+        "o_1", WORKSPACE, "t_0417", "s_2", 1, True, 1.0, 1.0, None, None, "memory_on", LATER
+    )
+    ledger.save_outcome(ended, None)
+    found = ledger.row_spans(WORKSPACE, "t_0417")
+    ids = (SPAN.trace_id, SPAN.span_id)
+    assert {(r.table, r.session_id, r.trace_id, r.span_id, r.sampled) for r in found} == {
+        ("sessions", "s_1", *ids, False),
+        ("turns", "s_1", *ids, None),
+        ("proposals", "s_1", *ids, None),
+        ("attempts", "s_2", None, None, None),
+    }
+    assert (found[-1].id, found[-1].at) == ("o_1", LATER)
+    assert ledger.row_spans("ws_other", "t_0417") == []
+
+
 def test_a_session_without_a_task_is_its_own(ledger: SqlLedger) -> None:
     settle(ledger, proposal("net of tax"), context=MemoryContext(WORKSPACE, "s_7"))
     assert ledger.tasks(WORKSPACE) == ["s_7"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,7 @@ from memplugin.storage.ledger import SqlLedger
 
 NOW = datetime(2026, 3, 2, 9, 14, 11, tzinfo=UTC)
 HOP = {"workspace_id": "ws", "session_id": "s_1", "arm": "memory_on", "created_at": NOW}
-NOT_SAID = dict.fromkeys(
-    "judged followed judged_successes followed_successes "
-    "compared close compared_successes close_successes".split(),
-    0,
-)
+SAID_NOTHING = CreditTotals(**dict.fromkeys(CreditTotals.__dataclass_fields__, 0))
 
 
 @pytest.fixture(params=["file", "postgresql"])
@@ -103,9 +100,9 @@ def test_rows_of_before_have_no_scores_and_count_as_the_neutral_weight(old_url: 
     ledger = SqlLedger.open(old_url, create=False)
     assert ledger.credit("ws", None, CreditWeights()) == {
         # a: attempt 1 (shown twice, one chance) 1.0 * 0.5 * 0.5, attempt 2: 0
-        "a": CreditTotals(attempts=2, successes=1, outcome=0.5, credited=0.25, **NOT_SAID),
+        "a": replace(SAID_NOTHING, attempts=2, successes=1, outcome=0.5, credited=0.25),
         # b: attempt 1; attempt 3 was not reported
-        "b": CreditTotals(attempts=1, successes=1, outcome=0.5, credited=0.25, **NOT_SAID),
+        "b": replace(SAID_NOTHING, attempts=1, successes=1, outcome=0.5, credited=0.25),
     }
     ledger.close()
 

@@ -15,15 +15,23 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import (
 )
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from pydantic import BaseModel
 
 from memplugin import MemoryConfig, MemoryContext
-from memplugin.testing import memory_for_tests
+from memplugin.testing import ScriptedChatModel, memory_for_tests
 from tests.otlp_receivers import Received, attributes, grpc_receiver, http_receiver
 
 TRANSPORTS: dict[str, tuple[Callable[[], AbstractContextManager[Received]], Callable[..., Any]]] = {
     "grpc": (grpc_receiver, lambda url: GrpcExporter(endpoint=url, insecure=True)),
     "http": (http_receiver, lambda url: HttpExporter(endpoint=f"{url}/v1/traces")),
 }
+
+
+class Pack(BaseModel):
+    """What is decided."""
+
+    basis: str
+
 
 AWKWARD = [
     "NUL \x00 inside",
@@ -75,11 +83,26 @@ def test_no_span_is_lost_whatever_the_text(text: str) -> None:
         with memory_for_tests(tracer_provider=provider, config=config) as memory:
             memory.write(text, context=context, source=text, around=text)
             retrieval = memory.recall(text, context=context)
+            reply = {
+                "memory_reasoning": text,
+                "considered": text,
+                "cited_record_ids": [text],
+                "basis": text[:1_000],
+            }
+            for script in (reply, ValueError(text)):
+                model = ScriptedChatModel([script] * 2)
+                memory.decide(text, context=context, answer=Pack, model=model, retrieval=retrieval)
             memory.report(context=context, succeeded=False, failure_mode=text, action=text)
         provider.shutdown()
         sent = received.spans
     assert retrieval.shown == 1
-    assert [span.name for span in sent] == ["upsert_memory", "search_memory", "report_outcome"]
+    assert [span.name for span in sent] == [
+        "upsert_memory",
+        "search_memory",
+        "use_memory",
+        "use_memory",
+        "report_outcome",
+    ]
 
 
 def test_a_dead_endpoint_changes_no_result() -> None:

@@ -39,7 +39,9 @@ def played(spans: Spans) -> Escalated:
             return bar.track(list(sessions))
 
         tracer = capture.provider.get_tracer("memplugin.demo")
-        return play(memory, clock, tracer, Backend(capture.read, _sender(capture, spans)), watched)
+        return play(
+            memory, clock, tracer, Backend(capture.read, _sender(capture, spans)), watch=watched
+        )
 
 
 def _sender(capture: SpanCapture, spans: Spans) -> Send:
@@ -59,7 +61,7 @@ def view(ended: Escalated) -> Sequence[RenderableType]:
     return (
         "",
         Rule(
-            Text("A month later  One task in fifty sampled, content hashed", "bold"), align="left"
+            Text("A month later: one task in fifty sampled, content hashed", "bold"), align="left"
         ),
         _kept(ended),
         _table(ended.judged),

@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-from memplugin.cli import check, database, demo, doctor, emit, operations, output, replay, tasks
+from memplugin.cli import (
+    check,
+    counterfactual,
+    database,
+    demo,
+    doctor,
+    emit,
+    operations,
+    output,
+    replay,
+    report,
+    review,
+    tasks,
+)
 from memplugin.cli.group import Commands
 from memplugin.cli.otlp import Spans
 from memplugin.cli.place import Place
@@ -18,6 +31,8 @@ COMMANDS = (
     tasks.task,
     tasks.diagnose,
     replay.replay,
+    counterfactual.counterfactual,
+    report.report,
     emit.emit,
     doctor.doctor,
     operations.reindex,
@@ -87,6 +102,7 @@ def options(
 
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(review.app, name="review")
 app.add_typer(database.app, name="db")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SEND_SECONDS = 1.0
 """For one request to the collector, tries again included."""
 
-DELIVER_SECONDS = 10.0
+DELIVER_SECONDS = 5.0
 """For one request whose arrival is what the command is for."""
 
 END_SECONDS = 1.5

@@ -43,7 +43,7 @@ def task(
         record = traces.task(task_id, workspace).record
     else:
         with place_of(context).ledger() as ledger:
-            record = _record(ledger, task_id, workspace)
+            record = task_record(ledger, task_id, workspace)
     if record is None:
         raise NothingFound(_no_task(task_id, workspace))
     if as_json:
@@ -91,7 +91,7 @@ def diagnose(
     else:
         with place_of(context).opened() as store:
             records = (
-                _named(store.ledger, task_ids, workspace)
+                named_tasks(store.ledger, task_ids, workspace)
                 if task_ids
                 else _all_of(store.ledger, workspace, every=every)
             )
@@ -127,10 +127,16 @@ def _from_traces(
         ]
 
 
-def _named(ledger: Ledger, task_ids: Sequence[str], workspace: str | None) -> list[TaskRecord]:
+def named_tasks(ledger: Ledger, task_ids: Sequence[str], workspace: str | None) -> list[TaskRecord]:
+    """The records of tasks that a user named.
+
+    Raises:
+        NothingFound: one of them is not there.
+        ConfigError: one is in several workspaces, and none is named.
+    """
     records: list[TaskRecord] = []
     for task_id in dict.fromkeys(task_ids):
-        record = _record(ledger, task_id, workspace)
+        record = task_record(ledger, task_id, workspace)
         if record is None:
             raise NothingFound(_no_task(task_id, workspace))
         records.append(record)
@@ -154,7 +160,12 @@ def _all_of(ledger: Ledger, workspace: str | None, *, every: bool) -> list[TaskR
     return records
 
 
-def _record(ledger: Ledger, task_id: str, workspace: str | None) -> TaskRecord | None:
+def task_record(ledger: Ledger, task_id: str, workspace: str | None) -> TaskRecord | None:
+    """A task's record; None when there is no such task.
+
+    Raises:
+        ConfigError: it is in several workspaces, and none is named.
+    """
     there = [workspace] if workspace else ledger.workspaces_of_task(task_id)
     if len(there) > 1:
         raise ConfigError(

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from memplugin.diagnosis.attribution import attribute
+from memplugin.diagnosis.next_steps import NEXT_STEPS
 from memplugin.diagnosis.task_record import TaskRecord
 from memplugin.errors import ConfigError
-from memplugin.evaluation.results import Cost, Header, TaskRun, read_results
+from memplugin.evaluation.results import Header, TaskRun, read_results
 from memplugin.ports import Ledger
-from memplugin.records import MACHINE, Json, Judgement, Need, Stage, Verdict
+from memplugin.records import MACHINE, Judgement, Need, Stage, Verdict
 
 JUDGEMENTS_FILE = "judgements.jsonl"
 """Beside the results of a run: what people said of its tasks."""
@@ -24,35 +25,24 @@ JUDGEMENTS_FILE = "judgements.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One task in one arm.
+    """One task in one arm, and who said what of it.
 
     Attributes:
-        verdict: None in an arm without memory.
-        load_bearing: Records without which the answer is another; None when not tried.
         needed: What should have been used, in words or ids; None when not known.
         people: What people said of it, each once.
     """
 
-    task_id: str
     workspace_id: str
-    arm: str
-    success: bool | None
-    record: TaskRecord | None
-    verdict: Verdict | None
-    load_bearing: tuple[str, ...] | None = None
+    run: TaskRun
     needed: str | None = None
     people: tuple[Judgement, ...] = ()
-    answer: Json | None = None
-    corrections: int = 0
-    cost: Cost | None = None
-    error: str | None = None
 
     @property
     def at(self) -> datetime | None:
         """When it asked memory, or decided."""
-        if self.record is None:
+        if self.run.record is None:
             return None
-        retrieval, use = self.record.retrieval, self.record.use
+        retrieval, use = self.run.record.retrieval, self.run.record.use
         return retrieval.at if retrieval else use.at
 
     @property
@@ -64,7 +54,7 @@ class Case:
     @property
     def stage(self) -> Stage | None:
         """What counts: people's word where they agree, else the attribution's."""
-        return self.reviewed or (self.verdict.stage if self.verdict else None)
+        return self.reviewed or (self.run.verdict.stage if self.run.verdict else None)
 
 
 # ---------------------------------------------------------------- a run
@@ -83,20 +73,8 @@ def run_cases(folder: Path) -> tuple[Header, list[Case]]:
 
 def _of_run(run: TaskRun, people: Mapping[tuple[str, str], list[Judgement]]) -> Case:
     workspace = run.record.workspace_id if run.record else ""
-    return Case(
-        task_id=run.task_id,
-        workspace_id=workspace,
-        arm=run.arm,
-        success=run.success,
-        record=run.record,
-        verdict=run.verdict,
-        load_bearing=_tried(run.record),
-        people=tuple(people[workspace, run.task_id]) if run.verdict else (),
-        answer=run.answer,
-        corrections=run.corrections,
-        cost=run.cost,
-        error=run.error,
-    )
+    said = people[workspace, run.task_id] if run.verdict else ()
+    return Case(workspace, run, people=tuple(said))
 
 
 def read_judgements(folder: Path) -> list[Judgement]:
@@ -165,16 +143,17 @@ def _of_store(record: TaskRecord, said: Sequence[Judgement]) -> Case:
     machine = next((judgement for judgement in said if judgement.by == MACHINE), None)
     need = (machine.need if machine else None) or Need()
     return Case(
-        task_id=record.task_id,
         workspace_id=record.workspace_id,
-        arm=record.arm,
-        success=record.success,
-        record=record,
-        verdict=_verdict(machine) if machine else attribute(record, need),
-        load_bearing=_tried(record),
+        run=TaskRun(
+            task_id=record.task_id,
+            arm=record.arm,
+            success=record.success,
+            answer=record.use.answer,
+            record=record,
+            verdict=_verdict(machine) if machine else attribute(record, need),
+        ),
         needed=need.text or ", ".join(need.record_ids) or None,
         people=tuple(judgement for judgement in said if judgement.by != MACHINE),
-        answer=record.use.answer,
     )
 
 
@@ -185,19 +164,9 @@ def _verdict(machine: Judgement) -> Verdict:
         record_id=machine.record_id,
         rank=machine.rank,
         evidence=machine.evidence,
+        next_step=NEXT_STEPS.get((machine.stage, machine.cause or ""), ""),
         task_id=machine.task_id,
     )
-
-
-def _tried(record: TaskRecord | None) -> tuple[str, ...] | None:
-    """The load-bearing records, when every shown record was tried."""
-    if record is None or record.retrieval is None:
-        return None
-    verdicts = {one.record_id: one.verdict for one in record.use.counterfactuals}
-    shown = [c.record_id for c in record.retrieval.candidates if c.injected]
-    if not verdicts or any(verdicts.get(record_id) is None for record_id in shown):
-        return None
-    return tuple(i for i in shown if verdicts[i] == "load_bearing")
 
 
 def _by_task(said: Iterable[Judgement]) -> Mapping[tuple[str, str], list[Judgement]]:
@@ -205,9 +174,3 @@ def _by_task(said: Iterable[Judgement]) -> Mapping[tuple[str, str], list[Judgeme
     for judgement in said:
         found[judgement.workspace_id, judgement.task_id].append(judgement)
     return found
-
-
-def with_people(cases: Sequence[Case], said: Sequence[Judgement]) -> list[Case]:
-    """The cases with what people said of them instead of what they had."""
-    people = _by_task(said)
-    return [replace(case, people=tuple(people[case.workspace_id, case.task_id])) for case in cases]

@@ -25,12 +25,11 @@ from memplugin.evaluation.playing import (
     play,
 )
 from memplugin.evaluation.results import MEMORY_OFF, MEMORY_ON, Results, TaskRun, in_order
-from memplugin.evaluation.stores import Ask, Stores, with_parts
+from memplugin.evaluation.stores import Ask, Stores, task_ids, with_parts
 from memplugin.evaluation.suite import DEFAULT_DATE, Suite, Task, configured
 from memplugin.evaluation.telling import write_records
 from memplugin.memory.front import Memory
-from memplugin.ports import IdFactory
-from memplugin.testing.fakes import FixedClock, counting_ids
+from memplugin.testing.fakes import FixedClock
 
 ARMS = (MEMORY_ON, MEMORY_OFF)
 
@@ -121,7 +120,7 @@ class _Runner:
             return TaskRun(task_id=task.id, arm=arm, tags=task.tags, error=said)
 
     def _run(self, task: Task, arm: str, closing: ExitStack) -> TaskRun:
-        lab, ids = self._lab, _ids_of(task)
+        lab, ids = self._lab, task_ids(task.id)
         clock = FixedClock(task.begins, step=_TICK)
         config = self._suite.config(task, lab.config)
         if task.corpus and arm == MEMORY_ON:
@@ -151,7 +150,7 @@ class _Runner:
         if name not in self._corpora:
             clock = FixedClock(DEFAULT_DATE - DAY, step=_TICK)
             config = configured(self._lab.config, self._suite.settings)
-            ask = Ask(MEMORY_ON, name, config, clock, counting_ids())
+            ask = Ask(MEMORY_ON, name, config, clock, task_ids(name))
             memory = self._open.enter_context(self._lab.stores.opened(ask))
             context = MemoryContext(name, RECORDS_SESSION)
             keys = write_records(memory, self._suite.corpora[name], context)
@@ -161,9 +160,3 @@ class _Runner:
 
 _TICK = DAY / 86_400
 """How far a task's clock goes on each time it is read: a second."""
-
-
-def _ids_of(task: Task) -> IdFactory:
-    """Ids that only depend on the task, so that a resumed run has the same."""
-    count = counting_ids()
-    return lambda prefix: count(f"{prefix}_{task.id}")

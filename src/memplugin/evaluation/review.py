@@ -15,15 +15,9 @@ from importlib.resources import files
 from itertools import combinations
 
 from memplugin.diagnosis.tally import STAGES
-from memplugin.evaluation.agreement import (
-    Agreement,
-    ClassScore,
-    Pair,
-    agreement,
-    class_scores,
-)
+from memplugin.evaluation.agreement import Agreement, NameScore, Pair, agreement, name_scores
 from memplugin.evaluation.cases import Case
-from memplugin.records import Json, Noun
+from memplugin.records import Json, Judgement, Noun
 
 _OUTCOMES = {True: "reported as passed", False: "reported as failed", None: "no outcome reported"}
 
@@ -46,8 +40,8 @@ def stratified(cases: Sequence[Case], n: int, seed: int = 0) -> list[Case]:
     """
     strata: defaultdict[tuple[str, str], list[Case]] = defaultdict(list)
     for case in cases:
-        if case.verdict and case.record:
-            strata[case.verdict.stage, case.verdict.cause].append(case)
+        if case.run.verdict and case.run.record:
+            strata[case.run.verdict.stage, case.run.verdict.cause].append(case)
     draw = random.Random(seed)  # noqa: S311 -- a sample for reading, no secret
     sizes = _sizes({key: len(stratum) for key, stratum in strata.items()}, n)
     chosen = [case for key in sorted(strata) for case in draw.sample(strata[key], sizes[key])]
@@ -79,15 +73,19 @@ def to_label_studio(cases: Sequence[Case]) -> list[Json]:
 
 
 def _shown(case: Case) -> Json:
-    record = case.record
+    record = case.run.record
     retrieval = record.retrieval if record else None
-    answer = json.dumps(case.answer, ensure_ascii=False, indent=1) if case.answer else "no answer"
+    answer = (
+        json.dumps(case.run.answer, ensure_ascii=False, indent=1)
+        if case.run.answer
+        else "no answer"
+    )
     return {
         "workspace_id": case.workspace_id,
-        "task_id": case.task_id,
-        "arm": case.arm,
+        "task_id": case.run.task_id,
+        "arm": case.run.arm,
         "request": (retrieval.query if retrieval else None) or "not known: nothing was recalled",
-        "answer": f"{answer}\n({_OUTCOMES[case.success]})",
+        "answer": f"{answer}\n({_OUTCOMES[case.run.success]})",
         "needed": case.needed or "not known",
         "writes": _writes(case),
         "candidates": _candidates(case),
@@ -95,7 +93,7 @@ def _shown(case: Case) -> Json:
 
 
 def _writes(case: Case) -> str:
-    writes = case.record.writes if case.record else ()
+    writes = case.run.record.writes if case.run.record else ()
     lines = [
         f"{w.written_at:%Y-%m-%d} {w.gate}{f' ({w.reason})' if w.reason else ''}"
         f" {w.record_id or ''}: {w.content or 'no text kept'}"
@@ -105,8 +103,8 @@ def _writes(case: Case) -> str:
 
 
 def _candidates(case: Case) -> str:
-    retrieval = case.record.retrieval if case.record else None
-    cited = case.record.use.cited_record_ids if case.record else ()
+    retrieval = case.run.record.retrieval if case.run.record else None
+    cited = case.run.record.use.cited_record_ids if case.run.record else ()
     lines = [
         f"{c.rank}. {'shown' if c.injected else f'not shown ({c.cut})'}"
         f"{', cited' if c.record_id in cited else ''} {c.record_id}: {c.content or 'no text kept'}"
@@ -145,9 +143,16 @@ class ReviewReport(Noun):
     disputed: int
     annotators: tuple[Annotators, ...]
     machine: Agreement
-    stages: tuple[ClassScore, ...]
+    stages: tuple[NameScore, ...]
     table: tuple[tuple[str, str, int], ...]
     rightly_unused: int
+
+
+def unknown_tasks(cases: Sequence[Case], said: Sequence[Judgement]) -> list[str]:
+    """Tasks that were judged and are not among the cases."""
+    there = {(case.workspace_id, case.run.task_id) for case in cases}
+    judged = dict.fromkeys((judgement.workspace_id, judgement.task_id) for judgement in said)
+    return [task_id for workspace_id, task_id in judged if (workspace_id, task_id) not in there]
 
 
 def review_report(cases: Sequence[Case]) -> ReviewReport:
@@ -158,14 +163,16 @@ def review_report(cases: Sequence[Case]) -> ReviewReport:
     """
     seen = [case for case in cases if case.people]
     pairs: list[Pair] = [
-        (case.verdict.stage, case.reviewed) for case in seen if case.verdict and case.reviewed
+        (case.run.verdict.stage, case.reviewed)
+        for case in seen
+        if case.run.verdict and case.reviewed
     ]
     return ReviewReport(
         reviewed=len(seen),
         disputed=sum(case.reviewed is None for case in seen),
         annotators=_annotators(seen),
         machine=agreement(pairs),
-        stages=tuple(class_scores(pairs, STAGES)),
+        stages=tuple(name_scores(pairs, STAGES)),
         table=tuple((one, other, pairs.count((one, other))) for one, other in sorted(set(pairs))),
         rightly_unused=sum(any(j.should_use is False for j in case.people) for case in seen),
     )
@@ -175,7 +182,7 @@ def _annotators(seen: Sequence[Case]) -> tuple[Annotators, ...]:
     said: defaultdict[str, dict[tuple[str, str], str]] = defaultdict(dict)
     for case in seen:
         for judgement in case.people:
-            said[judgement.by][case.workspace_id, case.task_id] = judgement.stage
+            said[judgement.by][case.workspace_id, case.run.task_id] = judgement.stage
     return tuple(
         Annotators(
             first,

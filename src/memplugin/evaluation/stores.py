@@ -17,7 +17,7 @@ from memplugin.memory.front import Memory
 from memplugin.memory.opening import Parts, assemble
 from memplugin.ports import Clock, Embedder, IdFactory
 from memplugin.storage.ledger import SqlLedger
-from memplugin.testing.fakes import InMemoryIndex
+from memplugin.testing.fakes import InMemoryIndex, counting_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,12 @@ class OnDisk:
             tracer_provider=self._tracer_provider,
         ) as memory:
             yield memory
+
+
+def task_ids(task_id: str) -> IdFactory:
+    """Ids that depend on the task alone: another run of it, resumed or not, has the same."""
+    count = counting_ids()
+    return lambda prefix: count(f"{prefix}_{task_id}")
 
 
 def with_parts(memory: Memory, config: MemoryConfig, clock: Clock, ids: IdFactory) -> Memory:

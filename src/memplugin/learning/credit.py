@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from memplugin.learn_config import CreditWeights, LearnConfig, hundredths
+from memplugin.learn_config import CreditWeights, LearnConfig, twentieths
 from memplugin.records import CreditTotals
 
 
@@ -19,7 +19,7 @@ def weight(followed: bool | None, cosine: float | None, weights: CreditWeights) 
         return weights.followed if followed else weights.ignored
     if cosine is None:
         return weights.unknown
-    return weights.close if hundredths(cosine) >= round(weights.close_from * 100) else weights.far
+    return weights.close if twentieths(cosine) >= weights.close_twentieths else weights.far
 
 
 def utility(totals: CreditTotals, config: LearnConfig) -> float:

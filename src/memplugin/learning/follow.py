@@ -6,7 +6,6 @@ counterfactual run can say that (``memplugin learn --calibrate`` compares the tw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,18 +117,15 @@ def read_judgement(reply: StructuredReply) -> Judged:
     return Judged(said.followed, clean(said.reasoning.strip())[:MAX_REASONING])
 
 
-def cosines(
-    memories: Sequence[NDArray[np.float32]], actions: Sequence[NDArray[np.float32]]
-) -> list[float | None]:
-    """Cosine of each memory and its action, by their vectors of length 1.
+def cosine(memory: NDArray[np.float32], action: NDArray[np.float32]) -> float | None:
+    """Cosine of a memory and an action, by their vectors of length 1.
 
     Returns:
         Rounded, so that the batch in which a text was embedded makes no difference; None
         where it is no number.
     """
-    pairs = zip(memories, actions, strict=True)
-    raw = [float(np.dot(memory, action)) for memory, action in pairs]
-    return [round(min(max(c, -1.0), 1.0), _DIGITS) if np.isfinite(c) else None for c in raw]
+    raw = float(np.dot(memory, action))
+    return round(min(max(raw, -1.0), 1.0), _DIGITS) if np.isfinite(raw) else None
 
 
 def _failed(error: str) -> Judged:

@@ -28,6 +28,7 @@ from memplugin.memory import (
     writing,
 )
 from memplugin.memory.beliefs import Beliefs
+from memplugin.memory.credits import Credits
 from memplugin.memory.experiments import Experiments
 from memplugin.memory.opening import Location, Parts, open_store
 from memplugin.memory.replays import Replays
@@ -64,7 +65,7 @@ WRITE_CHUNK = 256
 """Items of ``write_many`` settled in one transaction and embedded in one batch."""
 
 
-class Memory(Beliefs, Experiments, Replays):
+class Memory(Beliefs, Experiments, Replays, Credits):
     """An opened store and the hops on it.
 
     Safe in threads. Every method has an ``a…`` twin with the same arguments. A context

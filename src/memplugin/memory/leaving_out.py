@@ -20,6 +20,7 @@ from memplugin.diagnosis.counterfactual import LEAST_RUNS
 from memplugin.diagnosis.stored_call import (
     StoredCall,
     stored_call,
+    with_citations,
     with_max_reasoning,
     without_records,
 )
@@ -51,6 +52,8 @@ def counterfactual(
     call = stored_call(decision)
     if trial.max_reasoning_chars is not None:
         call = with_max_reasoning(call, trial.max_reasoning_chars)
+    if trial.cite_by_enum:
+        call = with_citations(call)
     # Before the first run: a record that was not shown is the caller's error.
     sides = {
         record_id: without_records(call, [record_id])

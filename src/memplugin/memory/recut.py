@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError
-from memplugin.memory.recalling import gather, limits, request
+from memplugin.memory.gathering import gather
+from memplugin.memory.recalling import limits, request
 from memplugin.memory.store import Store
 from memplugin.records import Candidate, MemoryRecord, Retrieval
 from memplugin.retrieval.cut import choose
@@ -87,6 +88,7 @@ def _hit(candidate: Candidate, record: MemoryRecord, places: Mapping[str, int]) 
         dense=parts.get("dense", None if parts.keys() & {*_COSINES} else unknown),
         around=parts.get("around"),
         lexical=parts.get("lexical", 0.0),
+        topic=parts.get("topic", 0.0),
         standing=places.get(candidate.record_id),
         applies=candidate.cut != "inapplicable_scope",
         sources=candidate.sources,

@@ -39,6 +39,8 @@ class Trial:
         deterministic: None takes the model's word: a temperature of 0.
         answer: The class that was decided for; None reads replies by the stored schema.
         max_reasoning_chars: ``maxLength`` of the reasoning fields, on both sides.
+        cite_by_enum: Whether the schema offers only the shown ids as citations. Both are for
+            a small model.
         on_run: For a progress bar.
     """
 
@@ -48,6 +50,7 @@ class Trial:
     deterministic: bool | None = None
     answer: type[BaseModel] | None = None
     max_reasoning_chars: int | None = None
+    cite_by_enum: bool = False
     on_run: OnRun | None = None
 
 

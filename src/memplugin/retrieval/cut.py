@@ -9,6 +9,11 @@ from memplugin.records import Candidate, Cut
 from memplugin.retrieval.rank import Hit, Ranked
 
 
+LIKE_ENOUGH_ON_TOPIC = 0.5
+"""Share of the floor that will do for a record whose scope is about what the request is
+about: "Wasps: whom to send?" and "Primex handles all pest issues" have a cosine of .16."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What the cut is made by.
@@ -16,7 +21,8 @@ class Limits:
     Attributes:
         k: How many are shown by rank.
         k_standing: How many standing ones are shown beside them.
-        floor: Least cosine to be shown; None for no floor.
+        floor: Least cosine to be shown, half of it for a record on the request's topic; None
+            for no floor.
         lexical_floor: Full-text score that is as good, whatever the cosine.
         token_budget: Most tokens shown in all; None for no limit.
         count_tokens: Length of a text in tokens.
@@ -82,7 +88,8 @@ def _cut(hit: Hit, places: int, limits: Limits) -> Cut | None:
 def _relevant(hit: Hit, limits: Limits) -> bool:
     if limits.floor is None or hit.standing is not None or hit.lexical >= limits.lexical_floor:
         return True
-    return max(hit.dense or 0.0, hit.around or 0.0) >= limits.floor
+    enough = limits.floor * (LIKE_ENOUGH_ON_TOPIC if hit.topic else 1.0)
+    return max(hit.dense or 0.0, hit.around or 0.0) >= enough
 
 
 def _candidate(ranked: Ranked, cut: Cut | None) -> Candidate:

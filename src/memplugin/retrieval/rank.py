@@ -19,23 +19,28 @@ class Hit:
         dense: Cosine of the query and the content; None without a vector.
         around: Cosine of the query and the text around it; None without such a text.
         lexical: Score of the full-text search, 0 to 1; 0 when it did not find it.
+        beside: For a linked record, the same for the query without the words that name the
+            thing it is linked by; None where there are no such words.
         standing: Place in the order of standing records, from 0; None when it is none.
         applies: Whether its scope applies to the request.
-        share: How much of the request's scope its own names, 0 to 1; 0 for a request
-            without a scope.
+        topic: How much of what the request is about its scope names, 0 to 1.
         linked: Whether its scope names the thing that the request is about.
         age_days: Since it became true, at the time of the request.
+        credit: What showing it was worth so far, above what an unknown record is worth;
+            0 without a history, and under a policy that is not ``credited``.
     """
 
     record: MemoryRecord
     dense: float | None = None
     around: float | None = None
     lexical: float = 0.0
+    beside: float | None = None
     standing: int | None = None
     applies: bool = True
-    share: float = 0.0
+    topic: float = 0.0
     linked: bool = False
     age_days: float = 0.0
+    credit: float = 0.0
     sources: tuple[str, ...] = ()
 
 
@@ -52,6 +57,7 @@ class Policy:
         sources: Which sources it asks: ``dense``, ``lexical``, ``standing``,
             ``structural``.
         floored: Whether hits that are too unlike the query are cut.
+        credited: Whether each hit's credit is looked up.
     """
 
     name: str
@@ -59,6 +65,7 @@ class Policy:
     parts: Mapping[str, tuple[Part, float]]
     sources: frozenset[str]
     floored: bool
+    credited: bool = True
 
     @property
     def label(self) -> str:

@@ -7,11 +7,14 @@ the index can select them by equality.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 
 from memplugin.records import Scope
 from memplugin.text import canonical_json
+
+_WORD = re.compile(r"\w+")
 
 
 def scope_key(scope: Scope) -> str:
@@ -51,10 +54,23 @@ def applies(scope: Scope, request: Mapping[str, str]) -> bool:
     return all(request.get(key) == value for key, value in scope.items())
 
 
-def share(scope: Scope, request: Mapping[str, str]) -> float:
-    """How much of a request's scope a record's names, 0 to 1; 0 for a request without one.
+def topic(scope: Scope, request: Mapping[str, str], apart: Collection[str]) -> float:
+    """How much of what a request is about a record's scope names, 0 to 1.
 
-    Among records that apply it grows with the number of their keys: the narrowest is 1.
+    Args:
+        scope: The record's.
+        request: The request's scope.
+        apart: Keys that say which thing or whose request it is, and not what about.
+
+    Returns:
+        The share of the request's other keys; 0 for a request without any.
     """
-    named = sum(request.get(key) == value for key, value in scope.items())
-    return named / len(request) if request else 0.0
+    about = {key: value for key, value in request.items() if key not in apart}
+    named = sum(scope.get(key) == value for key, value in about.items())
+    return named / len(about) if about else 0.0
+
+
+def words_beside(query: str, values: Iterable[str]) -> str:
+    """A query without the words that some values consist of."""
+    named = {word.casefold() for value in values for word in _WORD.findall(value)}
+    return _WORD.sub(lambda word: "" if word[0].casefold() in named else word[0], query)

@@ -26,7 +26,7 @@ from sqlalchemy import (
     select,
 )
 
-from memplugin.learn_config import CreditWeights, hundredths
+from memplugin.learn_config import CreditWeights, twentieths
 from memplugin.records import CreditTotals
 from memplugin.storage.engine import Database
 from memplugin.storage.nouns import chunks
@@ -140,7 +140,7 @@ def _signs(connection: Connection, key: AttemptKey) -> dict[str, tuple[int, int]
     for record_id, followed, cosine in connection.execute(_SIGNS, key.bound):
         judged, close = signs.get(record_id, (NOT_JUDGED, NO_COSINE))
         judged = max(judged, NOT_JUDGED if followed is None else int(followed))
-        close = max(close, NO_COSINE if cosine is None else hundredths(cosine))
+        close = max(close, NO_COSINE if cosine is None else twentieths(cosine))
         signs[record_id] = judged, close
     return {
         record_id: (judged, NO_COSINE if judged != NOT_JUDGED else close)
@@ -191,7 +191,7 @@ def _given(name: str) -> ColumnElement[float]:
     return bindparam(name, type_=Double[float]())
 
 
-# The rule of ``learning.credit.weight``, over the whole hundredths of a cosine.
+# The rule of ``learning.credit.weight``, over whole twentieths of a cosine.
 _WEIGHT = case(
     (_CREDIT.judged == 1, _given("followed")),
     (_CREDIT.judged == 0, _given("ignored")),
@@ -239,7 +239,7 @@ def credit(
     """See ``Crediting.credit``."""
     asked = {
         "workspace": workspace_id,
-        "close_from": round(weights.close_from * 100),
+        "close_from": weights.close_twentieths,
         **{n: getattr(weights, n) for n in ("followed", "ignored", "close", "far", "unknown")},
     }
     with database.reading() as connection:

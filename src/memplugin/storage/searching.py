@@ -13,7 +13,7 @@ from memplugin.storage import lexical as full_text
 from memplugin.storage.engine import Database
 from memplugin.storage.nouns import RECORDS, chunks, record_from
 from memplugin.storage.scoring import EntryCache
-from memplugin.storage.selecting import selected
+from memplugin.storage.selecting import selected, values_of
 from memplugin.storage.tables import IN_OUTBOX, memory_records, workspaces
 from memplugin.text import canonical_json
 
@@ -30,12 +30,22 @@ _STATE = select(
 _PENDING = select(func.count()).where(
     _IN_WORKSPACE, _RECORD.status == "active", IN_OUTBOX, _RECORD.indexed_at.is_(None)
 )
-_IN_ORDER = select(_RECORD.id).order_by(
-    _RECORD.scope_size.desc(),
-    _RECORD.pinned.desc(),
-    _RECORD.confidence.desc(),
-    _RECORD.occurred_at.desc(),
-    _RECORD.number.desc(),
+_COUNT = select(func.count()).select_from(memory_records)
+_IN_ORDER = (
+    select(_RECORD.id)
+    .order_by(
+        _RECORD.scope_size.desc(),
+        _RECORD.pinned.desc(),
+        _RECORD.confidence.desc(),
+        _RECORD.occurred_at.desc(),
+        _RECORD.number.desc(),
+    )
+    .limit(bindparam("most"))
+)
+_BY_ID = RECORDS.where(
+    # Not a bare column: SQLite would take the index on the workspace, and go through all of it.
+    _RECORD.workspace_id.concat("") == bindparam("workspace"),
+    _RECORD.id.in_(bindparam("ids", expanding=True)),
 )
 
 _DIRECTORY = (
@@ -80,22 +90,20 @@ def records(
     ids = list(dict.fromkeys(record_ids))
     if not ids:
         return {}
-    # Not a bare column: SQLite would take the index on the workspace, and go through all of it.
-    in_workspace = RECORDS.where(_RECORD.workspace_id.concat("") == workspace_id)
     with database.reading() as connection:
-        return {
-            record.id: record
+        found = [
+            record_from(row)
             for some in chunks(ids)
-            for row in connection.execute(in_workspace.where(_RECORD.id.in_(some)))
-            for record in (record_from(row),)
-        }
+            for row in connection.execute(_BY_ID, {"workspace": workspace_id, "ids": some})
+        ]
+    return {record.id: record for record in found}
 
 
 def count(database: Database, selection: Selection) -> int:
     """See ``Ledger.count``."""
-    counted = select(func.count()).select_from(memory_records).where(*selected(selection))
+    counted = _COUNT.where(*selected(selection))
     with database.reading() as connection:
-        return int(connection.scalar(counted) or 0)
+        return int(connection.scalar(counted, values_of(selection)) or 0)
 
 
 def lexical(
@@ -108,9 +116,9 @@ def lexical(
 
 def standing(database: Database, selection: Selection, limit: int) -> list[str]:
     """See ``Ledger.standing``."""
-    ordered = _IN_ORDER.where(*selected(selection)).limit(limit)
+    ordered = _IN_ORDER.where(*selected(selection))
     with database.reading() as connection:
-        return list(connection.scalars(ordered))
+        return list(connection.scalars(ordered, {**values_of(selection), "most": limit}))
 
 
 def claims(database: Database, selection: Selection, fields: Sequence[str]) -> list[MemoryRecord]:
@@ -126,7 +134,7 @@ def claims(database: Database, selection: Selection, fields: Sequence[str]) -> l
         or_(*(position(_RECORD.claim_fields, canonical_json(name)) > 0 for name in fields)),
     )
     with database.reading() as connection:
-        found = [record_from(row) for row in connection.execute(claiming)]
+        found = [record_from(row) for row in connection.execute(claiming, values_of(selection))]
     wanted = set(fields)
     about = [record for record in found if not wanted.isdisjoint(record.claim or {})]
     return sorted(about, key=precedence, reverse=True)

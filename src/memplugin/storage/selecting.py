@@ -1,30 +1,36 @@
-"""Which records count for a request, as conditions on ``memory_records``."""
+"""Which records count for a request, as conditions on ``memory_records``.
+
+The conditions are made once and the values given with each execution: making them anew
+takes as long as the query.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement
-from sqlalchemy.sql.base import ReadOnlyColumnCollection
+from sqlalchemy import ColumnElement, bindparam
 
 from memplugin.ports import Selection
 from memplugin.storage.tables import memory_records
 
+_RECORD = memory_records.c
+_ACTIVE_IN_SCOPE = (
+    _RECORD.workspace_id == bindparam("workspace"),
+    _RECORD.status == "active",
+    _RECORD.scope.in_(bindparam("scopes", expanding=True)),
+)
+_OF_KINDS = _RECORD.kind.in_(bindparam("kinds", expanding=True))
 
-def selected(
-    selection: Selection, record: ReadOnlyColumnCollection[str, Any] = memory_records.c
-) -> tuple[ColumnElement[bool], ...]:
-    """Conditions for a selection; one that allows no scope or no kind selects nothing.
 
-    Args:
-        selection: What counts.
-        record: The columns of ``memory_records``, or of a subquery that has them.
-    """
-    conditions = [
-        record.workspace_id == selection.workspace_id,
-        record.status == "active",
-        record.scope.in_(sorted(selection.scope_keys)),
-    ]
-    if selection.kinds is not None:
-        conditions.append(record.kind.in_(sorted(selection.kinds)))
-    return tuple(conditions)
+def selected(selection: Selection) -> tuple[ColumnElement[bool], ...]:
+    """Conditions for a selection; one that allows no scope or no kind selects nothing."""
+    return _ACTIVE_IN_SCOPE if selection.kinds is None else (*_ACTIVE_IN_SCOPE, _OF_KINDS)
+
+
+def values_of(selection: Selection) -> dict[str, Any]:
+    """What the conditions compare with."""
+    values: dict[str, Any] = {
+        "workspace": selection.workspace_id,
+        "scopes": sorted(selection.scope_keys),
+    }
+    return values if selection.kinds is None else {**values, "kinds": sorted(selection.kinds)}

@@ -286,8 +286,8 @@ injections = Table(
 NOT_JUDGED = -1
 """Stands in ``credits.judged``, a part of the key, where no judge has spoken (else 0 or 1)."""
 
-NO_COSINE = -101
-"""Stands in ``credits.cosine``, else whole hundredths, where a judge has spoken or none is."""
+NO_COSINE = -21
+"""Stands in ``credits.cosine``, else whole twentieths, where a judge has spoken or none is."""
 
 credits = Table(
     "credits",
@@ -299,6 +299,7 @@ credits = Table(
     _required("attempts", Integer),
     _required("successes", Integer),
     _required("value", BigInteger),  # sum of value times confidence, in billionths
+    sqlite_with_rowid=False,  # the key is all that it is ever read by
 )
 
 decisions = Table(

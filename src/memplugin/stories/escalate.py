@@ -96,6 +96,8 @@ def play(
     clock: FixedClock,
     tracer: Tracer,
     backend: Backend,
+    *,
+    tasks: int = story.TASKS,
     watch: Callable[[Iterable[Session]], Iterable[Session]] = iter,
 ) -> Escalated:
     """Plays five weeks, then diagnoses what failed.
@@ -105,11 +107,12 @@ def play(
         clock: The store's.
         tracer: The host's, of the same provider: it opens a span around each session.
         backend: Where the provider's spans go.
+        tasks: How many.
         watch: Passes the sessions through, for a progress bar.
     """
     story.tell_earlier_facts(memory)
     agent, flags = Agent(memory, {}), dict[str, set[bool]]()
-    all_sessions = story.sessions()
+    all_sessions = story.sessions(tasks)
     for session in watch(all_sessions):
         clock.set(session.at)
         # The task is in the baggage before the root span starts: the sampler sees it.

@@ -9,6 +9,8 @@ from typing import Any
 from memplugin.telemetry.content import ContentPolicy
 from memplugin.telemetry.names import MAX_STRING_BYTES, MAX_TEXTS_BYTES
 
+_dumped = json.JSONEncoder(separators=(",", ":")).encode  # ASCII: a character is a byte
+
 
 def shown_fields(fields: Mapping[str, Any], content: ContentPolicy) -> dict[str, Any]:
     """Fields with their values as the content mode has them; None stands for a value left out."""
@@ -28,10 +30,6 @@ def whole_json(value: Any) -> str | None:
     """A JSON text that fits into an attribute; None when it is too long."""
     text = _dumped(value)
     return text if len(text) <= MAX_STRING_BYTES else None
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))  # ASCII: a character is a byte
 
 
 def texts_that_fit(texts: Sequence[str], content: ContentPolicy) -> list[str] | None:

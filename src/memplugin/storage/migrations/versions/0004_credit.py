@@ -13,11 +13,11 @@ down_revision = "0003"
 branch_labels = None
 depends_on = None
 
-# -1: no judge has spoken; -101: there is no cosine; values are in billionths.
+# -1: no judge has spoken; -21: there is no cosine; values are in billionths.
 _CREDITED = """
 INSERT INTO credits (workspace_id, record_id, judged, cosine, attempts, successes, value)
 SELECT
-    shown.workspace_id, shown.record_id, -1, -101, COUNT(*),
+    shown.workspace_id, shown.record_id, -1, -21, COUNT(*),
     SUM(CASE WHEN tried.succeeded THEN 1 ELSE 0 END),
     SUM(CAST(ROUND(tried.value * tried.confidence * 1000000000) AS BIGINT))
 FROM (
@@ -55,5 +55,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint(
             "workspace_id", "record_id", "judged", "cosine", name=op.f("pk_credits")
         ),
+        sqlite_with_rowid=False,
     )
     op.execute(_CREDITED)

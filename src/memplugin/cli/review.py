@@ -1,0 +1,113 @@
+"""``memplugin review``: traces read by people, through Label Studio."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memplugin.cli import output
+from memplugin.cli.group import NothingFound, answer
+from memplugin.cli.options import AsJson
+from memplugin.cli.place import place_of
+from memplugin.cli.report import OfWorkspace, RunFolder, chosen_cases
+from memplugin.cli.views.parts import text
+from memplugin.cli.views.review import review_view
+from memplugin.errors import ConfigError
+
+TASKS_FILE, CONFIG_FILE = "tasks.json", "labelling.xml"
+
+app = typer.Typer(
+    no_args_is_help=True, help="Have traces read by people: a sample for Label Studio, and back."
+)
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="A folder for the tasks and the labelling config.")
+    ],
+    run: RunFolder = None,
+    workspace: OfWorkspace = None,
+    sample: Annotated[int, typer.Option(min=1, help="How many tasks, some of every verdict.")] = 20,
+    seed: Annotated[int, typer.Option(help="Of the sample: the same gives the same.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Writes a sample of tasks, some of every verdict, for people to judge.
+
+    The verdicts are not among what they see. Exit code 1: there is nothing to read.
+    """
+    # Imports LangChain, as no command does that only reads the ledger.
+    from memplugin.evaluation.review import (  # noqa: PLC0415 -- see above
+        labelling_config,
+        stratified,
+        to_label_studio,
+    )
+
+    _, cases = chosen_cases(place_of(context), run, workspace)
+    tasks = to_label_studio(stratified(cases, sample, seed))
+    if not tasks:
+        raise NothingFound("no task has a verdict and a record to read.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        said = json.dumps(tasks, ensure_ascii=False, indent=1)
+        (out / TASKS_FILE).write_text(said, encoding="utf-8")
+        (out / CONFIG_FILE).write_text(labelling_config(), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{out} can't be written: {error}. Name another folder.") from error
+    if as_json:
+        files = {"tasks": str(out / TASKS_FILE), "config": str(out / CONFIG_FILE)}
+        output.print_json({**files, "count": len(tasks)})
+    else:
+        output.show(
+            text(f"{len(tasks)} tasks are in {out / TASKS_FILE}."),
+            text(
+                f"In Label Studio: a new project with {out / CONFIG_FILE} as its labelling setup "
+                "(Code), then import the tasks. Two annotators can be compared with each other."
+            ),
+        )
+
+
+@app.command("import")
+def import_(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Label Studio's JSON export.")],
+    run: RunFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Reads what the annotators said, and compares it with each other and the verdicts.
+
+    It is kept beside the run, or in the store, and is part of the report from then on.
+    Exit code 1: no annotation names a stage.
+    """
+    # Imports LangChain, as no command does that only reads the ledger.
+    from memplugin.evaluation.annotations import read_annotations  # noqa: PLC0415 -- see above
+    from memplugin.evaluation.cases import add_judgements  # noqa: PLC0415 -- see above
+    from memplugin.evaluation.review import review_report, unknown_tasks  # noqa: PLC0415 -- too
+
+    found = read_annotations(file)
+    place = place_of(context)
+    if not found.said:
+        raise NothingFound(f"{file} has {found.tasks} tasks, and no annotation names a stage.")
+    _, cases = chosen_cases(place, run, None)
+    if unknown := unknown_tasks(cases, found.said):
+        raise ConfigError(
+            f"{file} has tasks that are not there ({', '.join(unknown[:3])}): name the run or the "
+            "store that they were exported from."
+        )
+    if run is not None:
+        add_judgements(run, found.said)
+    else:
+        with place.ledger() as ledger:
+            ledger.save_judgements(found.said)
+    _, cases = chosen_cases(place, run, None)
+    report = review_report(cases)
+    if as_json:
+        kept = {"annotations": len(found.said), "without_stage": found.empty}
+        output.print_json({**kept, "review": report.to_json()})
+    else:
+        output.show(*review_view(report, len(found.said), found.empty))
+    answer(yes=True)

@@ -1,0 +1,274 @@
+"""Verdicts on LoCoMo against what is known of every question, without a chat model.
+
+The facts stand in the store, each taken from the turns that it cites. Then the stage at
+which a question's evidence is lost is known beforehand: no fact cites the turn (write);
+one does, and none of those that do is among the first k (retrieval); else it has reached
+the prompt, and whatever goes wrong is use. The attribution is not told any of that but the
+turns that were needed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pydantic import BaseModel
+
+from memplugin.config import MemoryConfig, MemoryContext
+from memplugin.diagnosis.attribution import earliest, furthest
+from memplugin.evaluation.adapters.locomo import Conversation, Question, Talk
+from memplugin.evaluation.stores import Ask, Stores, task_ids
+from memplugin.memory.diagnosing import judge
+from memplugin.memory.front import Memory
+from memplugin.records import Json, Need, Noun, Stage, Verdict
+from memplugin.testing.fakes import FixedClock
+from memplugin.testing.model import ScriptedChatModel
+from memplugin.write.checks import is_not_known_verbatim
+from memplugin.write.turns import numbered_turns
+
+Reached = Literal["write", "retrieval", "prompt"]
+"""How far the evidence came: lost in writing, lost in retrieval, or in the prompt."""
+
+CUTS = (5, 10, 20)
+ORDER: tuple[Reached, ...] = ("write", "retrieval", "prompt")
+CONFIG = MemoryConfig(floor=-1.0, token_budget=None)
+"""No floor and no budget: the first k are shown, and nothing else decides."""
+
+_STAGES: Mapping[Stage, Reached] = {"write": "write", "retrieval": "retrieval", "use": "prompt"}
+
+
+class Answer(BaseModel):
+    """What the scripted model says to every question."""
+
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Noun):
+    """One question at one k.
+
+    Attributes:
+        known: The stage at which the first of its evidence was lost.
+        known_any: That at which the last of it was, where any will do.
+        verdict: On the question, all of whose evidence is needed.
+        verdict_any: Where any of it will do.
+    """
+
+    question: str
+    category: str
+    k: int
+    known: Reached
+    known_any: Reached
+    verdict: Verdict
+    verdict_any: Verdict
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both verdicts name the known stage."""
+        return (reached(self.verdict), reached(self.verdict_any)) == (self.known, self.known_any)
+
+
+@dataclass(frozen=True, slots=True)
+class Split(Noun):
+    """All questions at one k.
+
+    Attributes:
+        known: How many questions are known to be lost where.
+        verdicts: How many the verdicts say are.
+        known_any: The same where any of a question's evidence will do.
+        verdicts_any: And what the verdicts say then.
+        causes: How often each cause was found.
+    """
+
+    k: int
+    questions: int
+    agreeing: int
+    known: Mapping[Reached, int]
+    verdicts: Mapping[Reached, int]
+    known_any: Mapping[Reached, int]
+    verdicts_any: Mapping[Reached, int]
+    causes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LocomoReport(Noun):
+    """The verdicts against what is known.
+
+    Attributes:
+        left_out: Questions whose evidence names no turn that is there.
+        disagreements: Questions on which a verdict is not what is known.
+    """
+
+    questions: int
+    facts: int
+    left_out: tuple[str, ...]
+    splits: tuple[Split, ...]
+    disagreements: tuple[Judged, ...]
+
+
+def reached(verdict: Verdict) -> Reached | None:
+    """How far the evidence came by a verdict; None for one that does not say."""
+    return _STAGES.get(verdict.stage)
+
+
+def verify(
+    conversations: Sequence[Conversation],
+    stores: Stores,
+    *,
+    cuts: Sequence[int] = CUTS,
+    limit: int | None = None,
+    done: Callable[[Judged], None] = lambda _: None,
+) -> LocomoReport:
+    """Asks every question at every k, and holds the verdicts against what is known.
+
+    Args:
+        conversations: From ``locomo.load``.
+        stores: Where the facts are put.
+        cuts: The values of k.
+        limit: Questions of each conversation; None for all.
+        done: Called with each question at each k.
+    """
+    judged: list[Judged] = []
+    for conversation in conversations:
+        for one in _of_conversation(conversation, stores, cuts, limit):
+            judged.append(one)
+            done(one)
+    asked = [q for c in conversations for q in c.questions[:limit]]
+    return LocomoReport(
+        questions=sum(bool(q.evidence) for q in asked),
+        facts=sum(len(c.facts) for c in conversations),
+        left_out=tuple(q.id for q in asked if not q.evidence),
+        splits=tuple(_split(k, [one for one in judged if one.k == k]) for k in cuts),
+        disagreements=tuple(one for one in judged if not one.agrees),
+    )
+
+
+# ---------------------------------------------------------------- the store
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """A conversation in a store.
+
+    Attributes:
+        turns: Its turns' ids in the ledger, by their ids in the data.
+        facts: By the turns that facts cite, the records of these facts.
+    """
+
+    memory: Memory
+    clock: FixedClock
+    turns: Mapping[str, str]
+    facts: Mapping[str, frozenset[str]]
+
+
+def _fill(conversation: Conversation, memory: Memory, clock: FixedClock) -> _Filled:
+    turns: dict[str, str] = {}
+    by_text: dict[str, str] = {}
+    for talk in conversation.talks:
+        clock.set(talk.date)
+        context = MemoryContext(conversation.id, talk.id, task_id="told")
+        messages = [{"role": "user", "content": turn.text} for turn in talk.turns]
+        numbered = numbered_turns(messages, context=context, now=talk.date)
+        turns |= {turn.id: n.id for turn, n in zip(talk.turns, numbered, strict=True)}
+        proposals = list(_proposals(talk))
+        receipts = memory.remember(
+            messages, context=context, model=ScriptedChatModel([{"memories": proposals}])
+        )
+        for proposal, receipt in zip(proposals, receipts, strict=True):
+            by_text[proposal["content"]] = receipt.record_id or ""
+    cited = {turn for fact in conversation.facts for turn in fact.turns}
+    facts = {
+        turn: frozenset(by_text[f.text] for f in conversation.facts if turn in f.turns)
+        for turn in cited
+    }
+    return _Filled(memory, clock, turns, facts)
+
+
+def _proposals(talk: Talk) -> Iterator[Json]:
+    places = {turn.id: place for place, turn in enumerate(talk.turns)}
+    for fact in talk.facts:
+        for turn in fact.turns:
+            if turn in places:
+                yield {
+                    "turn_index": places[turn],
+                    "quote": talk.turns[places[turn]].text,
+                    "polarity": "positive",
+                    "content": fact.text,
+                    "kind": "fact",
+                    "confidence": 0.9,
+                }
+
+
+# ---------------------------------------------------------------- the questions
+
+
+def _of_conversation(
+    conversation: Conversation, stores: Stores, cuts: Sequence[int], limit: int | None
+) -> Iterator[Judged]:
+    clock = FixedClock(conversation.talks[0].date)
+    ask = Ask("truth", conversation.id, CONFIG, clock, task_ids(conversation.id))
+    with stores.opened(ask) as opened:
+        # The facts are the data's, and none of them is for the gate to turn away: only a
+        # fact that is taken from two turns is stored once.
+        memory = Memory(replace(opened.store, checks=(is_not_known_verbatim,)))
+        filled = _fill(conversation, memory, clock)
+        clock.set(conversation.asked_at)
+        for question in conversation.questions[:limit]:
+            for k in cuts if question.evidence else ():
+                yield _judged(conversation, question, k, filled)
+
+
+def _judged(conversation: Conversation, question: Question, k: int, filled: _Filled) -> Judged:
+    memory, task = filled.memory, f"{question.id}_k{k}"
+    context = MemoryContext(conversation.id, task, task_id=task)
+    retrieval = memory.recall(question.text, context=context, k=k)
+    memory.decide(
+        question.text, context=context, answer=Answer, model=_speechless(), retrieval=retrieval
+    )
+    memory.report(context=context, succeeded=False)
+    shown = {candidate.record_id for candidate in retrieval.injected}
+    known = [_known(filled.facts.get(turn, frozenset()), shown) for turn in question.evidence]
+    record = memory.task_record(task, workspace_id=conversation.id)
+    needs = [Need(turn_id=filled.turns[turn]) for turn in question.evidence]
+    verdicts = [judge(memory.store, record, need) for need in needs]
+    return Judged(
+        question=question.id,
+        category=question.category,
+        k=k,
+        known=min(known, key=ORDER.index),
+        known_any=max(known, key=ORDER.index),
+        verdict=earliest(verdicts),
+        verdict_any=furthest(verdicts),
+    )
+
+
+def _known(facts: frozenset[str], shown: set[str]) -> Reached:
+    if not facts:
+        return "write"
+    return "prompt" if facts & shown else "retrieval"
+
+
+def _speechless() -> ScriptedChatModel:
+    """Answers without citing anything."""
+    reply = {"memory_reasoning": "-", "considered": "-", "cited_record_ids": [], "answer": "?"}
+    return ScriptedChatModel([reply])
+
+
+def _split(k: int, judged: Sequence[Judged]) -> Split:
+    return Split(
+        k=k,
+        questions=len(judged),
+        agreeing=sum(one.agrees for one in judged),
+        known=_counts(one.known for one in judged),
+        verdicts=_counts(reached(one.verdict) for one in judged),
+        known_any=_counts(one.known_any for one in judged),
+        verdicts_any=_counts(reached(one.verdict_any) for one in judged),
+        causes=dict(Counter(one.verdict.cause for one in judged).most_common()),
+    )
+
+
+def _counts(stages: Iterable[Reached | None]) -> dict[Reached, int]:
+    counted = Counter(stages)
+    return {stage: counted[stage] for stage in ORDER}

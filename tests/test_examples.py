@@ -1,0 +1,41 @@
+"""Every example runs from end to end, without a key, and says what happened."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def main_of(name: str) -> Any:
+    return runpy.run_path(str(EXAMPLES / name))["main"]
+
+
+def test_there_is_a_test_for_every_example() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        "board_pack.py",
+        "production_escalation.py",
+    }
+
+
+def test_the_board_pack_fails_twice_and_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    main_of("board_pack.py")()
+    said = capsys.readouterr().out
+    assert said.count("act ") == 3
+    for verdict in ("write / never_proposed", "retrieval / below_cutoff", "none / passed"):
+        assert f"verdict: {verdict}" in said
+
+
+def test_the_production_escalation_is_told_from_the_kept_traces(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main_of("production_escalation.py")(tasks=400)
+    said = capsys.readouterr().out
+    assert "400 tasks in 800 sessions" in said
+    assert "only some sessions were kept: 0" in said
+    assert "the ledger agrees: True" in said
+    assert "agrees: False" not in said
