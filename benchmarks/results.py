@@ -131,7 +131,7 @@ def machine() -> dict[str, Any]:
     """What the figures depend on."""
     return {
         "cpus": os.cpu_count(),
-        "load": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "platform": platform.platform(),
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,

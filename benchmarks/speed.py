@@ -30,6 +30,7 @@ FLOOR = "sentence-transformers: embed the query"
 SCAN = "… and an exact scan (NumPy)"
 OWN_FLOOR = "memplugin's embedder alone"
 RECALL = "memplugin: recall, ledger rows, sampled span"
+RECALL_FEW = "memplugin: the same, k = 3 (the default)"
 ONNX_FLOOR = "ONNX Runtime: embed the query"
 ONNX_RECALL = "memplugin, onnx=True: the same recall"
 LANGMEM = "langmem search tool"
@@ -135,18 +136,19 @@ def _storing(bench: Bench) -> tuple[Part, dict[str, Vectors]]:
 def _recall(bench: Bench, vectors: Mapping[str, Vectors], *, onnx: bool) -> Part:
     with TracedProvider(exporting=True) as traced, _opened(bench, traced) as memory:
         contenders = _floors(bench, vectors)
-        contenders[RECALL] = _asking(bench, memory)
+        contenders[RECALL] = _asking(bench, memory, bench.sizes.k)
+        contenders[RECALL_FEW] = _asking(bench, memory, 3)
         filling = Remembering(bench.embedder, _by_text(bench, vectors))
         found = peers.peers(bench.records, bench.embedder, filling, bench.folder, bench.sizes.k)
         for name, search in found.items():
             contenders[name] = lambda turn, search=search: search(*bench.asked(turn))
         if not onnx:
-            return _recall_part(bench, in_turns(contenders, bench.sizes.questions), contenders)
+            return _recall_part(bench, contenders)
         with _opened(bench, traced, onnx=True) as faster:
             model = faster.store.embedder
             contenders[ONNX_FLOOR] = lambda turn: model.embed([bench.asked(turn)[1]])
-            contenders[ONNX_RECALL] = _asking(bench, faster)
-            return _recall_part(bench, in_turns(contenders, bench.sizes.questions), contenders)
+            contenders[ONNX_RECALL] = _asking(bench, faster, bench.sizes.k)
+            return _recall_part(bench, contenders)
 
 
 def _by_text(bench: Bench, vectors: Mapping[str, Vectors]) -> dict[str, Vectors]:
@@ -180,17 +182,19 @@ def _encode(embedder: Embedder) -> Callable[[str], Any]:
     return lambda text: model.encode(text, normalize_embeddings=True, show_progress_bar=False)
 
 
-def _asking(bench: Bench, memory: Memory) -> Callable[[int], object]:
+def _asking(bench: Bench, memory: Memory, k: int) -> Callable[[int], object]:
     def ask(turn: int) -> object:
         workspace, question = bench.asked(turn)
-        return memory.recall(question, context=_context(workspace), k=bench.sizes.k)
+        return memory.recall(question, context=_context(workspace), k=k)
 
     return ask
 
 
-def _recall_part(bench: Bench, taken: Timings, names: Mapping[str, object]) -> Part:
-    figures = [_compared(taken, name) for name in names]
-    if ONNX_RECALL in names and LANGMEM in names:
+def _recall_part(bench: Bench, contenders: Mapping[str, Callable[[int], object]]) -> Part:
+    # Every workspace is asked once before: its vectors are read from the index then.
+    taken = in_turns(contenders, bench.sizes.questions, warm_up=bench.sizes.workspaces)
+    figures = [_compared(taken, name) for name in contenders]
+    if ONNX_RECALL in contenders and LANGMEM in contenders:
         ratio = taken.ratio(ONNX_RECALL, LANGMEM)
         milliseconds = taken.p50(ONNX_RECALL) * 1e3
         figures.append(Figure(ONNX_RECALL, milliseconds, "ms", ratio, LANGMEM, Target(0.35)))
@@ -208,7 +212,7 @@ def _compared(taken: Timings, name: str) -> Figure:
     if name in (FLOOR, ONNX_FLOOR):
         return Figure(name, milliseconds)
     floor = ONNX_FLOOR if name == ONNX_RECALL else FLOOR
-    target = Target(1.25) if name in (RECALL, ONNX_RECALL) else None
+    target = Target(1.25) if name in (RECALL, RECALL_FEW) else None
     return Figure(name, milliseconds, "ms", taken.ratio(name, floor), floor, target)
 
 
@@ -229,8 +233,8 @@ def _tracing(bench: Bench, recall_seconds: float) -> Part:
         _opened(bench, dead, embedder=remembering) as with_dead,
     ):
         memories = {NO_TRACER: none, SAMPLED: with_span, UNSAMPLED: without_span, DEAD: with_dead}
-        contenders = {name: _asking(bench, memory) for name, memory in memories.items()}
-        taken = in_turns(contenders, 3 * bench.sizes.questions)
+        contenders = {name: _asking(bench, one, bench.sizes.k) for name, one in memories.items()}
+        taken = in_turns(contenders, 3 * bench.sizes.questions, warm_up=bench.sizes.workspaces)
     figures = [Figure(f"{NO_TRACER}, without embedding", taken.p50(NO_TRACER) * 1e3)]
     for name, limit in ((UNSAMPLED, 0.01), (SAMPLED, 0.05), (DEAD, 0.05)):
         more = taken.difference(name, NO_TRACER)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from memplugin.learn_config import CreditWeights
-from memplugin.records import CreditTotals
+from memplugin.records import CreditTotals, Noun
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
+class Disagreement(Noun):
     """A row on which the judge and the cosine are far apart."""
 
     record_id: str
@@ -63,6 +63,21 @@ class Disagreement:
     followed: bool
     cosine: float
     reasoning: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A scored record that was shown to a decision."""
+
+    decision_id: str
+    record_id: str
+    followed: bool | None
+    cosine: float | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The record in the decision."""
+        return self.decision_id, self.record_id
 
 
 class Crediting(Protocol):
@@ -116,4 +131,8 @@ class Crediting(Protocol):
 
     def disagreements(self, workspace_id: str, gap: float, limit: int) -> list[Disagreement]:
         """Rows whose judgement (1 or 0) and cosine are at least so far apart, widest first."""
+        ...
+
+    def followed(self, workspace_id: str) -> list[Followed]:
+        """Scored records that were shown to a decision that is kept, each once, oldest first."""
         ...

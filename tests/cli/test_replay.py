@@ -7,6 +7,7 @@ import pytest
 
 from memplugin import Memory, MemoryContext
 from memplugin.storage.ledger import SqlLedger
+from memplugin.cli.models import like
 from memplugin.stories.scripted import decider
 from memplugin.testing import HashingEmbedder
 
@@ -119,6 +120,19 @@ def test_a_decision_of_an_unnamed_model_asks_for_one(run, filled, decision):
     assert done.code == 2
     assert "does not say which model made it: give --model" in done.err
     assert run("replay", other, "--model", "scripted", store=filled.path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("recorded", "name"),
+    [
+        ("/models/SmolLM2-135M-Instruct.Q4_1.gguf", "local"),
+        ("SmolLM2-135M-Instruct", "local"),
+        ("scripted", "scripted"),
+        ("gpt-5-mini-2025-08-07", "gpt-5-mini-2025-08-07"),
+    ],
+)
+def test_the_model_of_then_is_found_by_the_name_that_it_gave(recorded: str, name: str) -> None:
+    assert like(recorded) == name
 
 
 def test_the_small_local_model_replays_within_limits_that_are_shown(run, filled, decision):

@@ -30,6 +30,7 @@ def test_another_answer_whenever_it_is_left_out_is_an_effect() -> None:
     assert (found.verdict, found.flip) == ("load_bearing", True)
     # Of the C(16, 8) = 12870 ways to deal 8 and 8, two are this extreme.
     assert found.p_value == approx(2 / 12870)
+    assert found.detectable == approx(0.7)  # by the side with the record, whichever is usual
 
 
 def test_half_of_the_answers_changed_on_eight_runs_is_uncertain() -> None:

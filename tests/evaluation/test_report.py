@@ -190,7 +190,7 @@ def test_there_is_no_plot_of_nothing() -> None:
 
 
 def test_what_people_agree_on_counts_and_their_disputes_do_not(cases: list[Case]) -> None:
-    first, second = (case for case in cases if case.run.task_id in ("t_0001", "t_0002"))
+    first, second = [case for case in cases if case.run.verdict][:2]
     by = [Judgement("ws_1", "t", name, "retrieval", NOW, note="<b>") for name in ("a", "b")]
     disputed = (by[0], replace(by[1], stage="none"))
     others = [case for case in cases if case not in (first, second)]
@@ -203,6 +203,25 @@ def test_what_people_agree_on_counts_and_their_disputes_do_not(cases: list[Case]
     html = render(page)
     assert "before review" in html
     assert "<b></dd>" not in html
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of ``#rrggbb``, as WCAG 2 defines it."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_colour_of_a_text_or_bar_has_enough_contrast(html: str, scheme: str) -> None:
+    light, dark = re.findall(r":root \{(.*?)\}", html, flags=re.DOTALL)[:2]
+    colours = dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6})", light if scheme == "light" else dark))
+    assert len(colours) == 14
+    for ground in (colours.pop("back"), colours.pop("panel")):
+        for name, colour in colours.items():
+            lighter, darker = sorted((luminance(ground), luminance(colour)), reverse=True)
+            # WCAG 2 AA: 4.5 for text. Lines only part things.
+            assert name == "line" or (lighter + 0.05) / (darker + 0.05) >= 4.5, (ground, name)
 
 
 # ---------------------------------------------------------------- from where

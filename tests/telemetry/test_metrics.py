@@ -104,7 +104,8 @@ def test_a_recalls_duration_and_what_it_showed_are_measured(
     memory.recall("tax", context=CONTEXT, k=2)
     memory.recall("tax", context=CONTEXT, k=1)
     (duration,) = measured.points(names.RECALL_DURATION).values()
-    assert duration.attributes == {"memplugin.retrieval.policy": "balanced@1"}
+    label = memory.store.policies["balanced"].label
+    assert duration.attributes == {"memplugin.retrieval.policy": label}
     assert duration.count == 2
     assert 0 < duration.sum < 10
     (injected,) = measured.points(names.INJECTED).values()
@@ -120,7 +121,8 @@ def test_a_recall_that_fails_is_timed_with_the_errors_class(
     monkeypatch.setattr(memory.store.ledger, "save_retrieval", fails)
     with pytest.raises(StoreError):
         memory.recall("tax", context=CONTEXT)
-    assert list(measured.points(names.RECALL_DURATION)) == [("balanced@1", "StoreError")]
+    label = memory.store.policies["balanced"].label
+    assert list(measured.points(names.RECALL_DURATION)) == [(label, "StoreError")]
     assert measured.points(names.INJECTED) == {}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -225,6 +226,25 @@ def test_nobody_listening_is_one_note_that_says_what_to_check(kind: Any) -> None
     assert note.kind == "refused"
     assert f"at {url} does not answer" in note.text
     assert "check the URL" in note.text
+
+
+def test_something_that_speaks_no_http_is_one_note() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        answering = Thread(target=_greet, args=(listener,), daemon=True)
+        answering.start()
+        found = read(Jaeger(url, timeout=5))
+        answering.join()
+    assert [note.kind for note in found.notes] == ["refused"]
+
+
+def _greet(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
 
 
 def test_a_server_that_is_silent_costs_one_timeout() -> None:

@@ -210,6 +210,19 @@ def test_a_rebuilt_span_is_marked_and_its_times_are_those_of_now() -> None:
     assert starts[0] > time.time_ns() - 60 * 10**9
 
 
+def test_the_verdict_that_was_given_stands_on_the_tasks_span() -> None:
+    provider = dropping()
+    with memory_at(provider) as memory:
+        needed = play(memory, provider)
+        memory.diagnose(TASK, workspace_id=W, need=Need(record_ids=(needed,)))
+        sent, _ = emitted(memory)
+    (finished,) = sent.named("memory_task")
+    attributes = finished.attributes or {}
+    assert attributes[names.TASK_SUCCESS] is False
+    assert attributes[names.VERDICT_CAUSE] == "below_cutoff"
+    assert attributes[names.VERDICT_RANK] == 7
+
+
 def test_a_sampler_in_the_environment_drops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
     with memory_at(dropping()) as memory:
@@ -221,29 +234,36 @@ def test_a_sampler_in_the_environment_drops_nothing(monkeypatch: pytest.MonkeyPa
 # ---------------------------------------------------------------- what became of its records
 
 
-def forgotten_and_replaced(memory: Memory) -> tuple[str, str]:
+def forgotten_and_replaced(memory: Memory) -> dict[str, str]:
+    """What becomes of four records after they were recalled, by their ids."""
     wrote = MemoryContext(W, "s_0", task_id="t_0401")
     old = memory.write("The auditor is Hale.", claim={"auditor": "Hale"}, context=wrote)
+    both = memory.write("The chair is Ann.", claim={"chair": "Ann"}, context=wrote)
     gone = memory.write("The board meets on Mondays.", context=wrote)
+    idle = memory.write("The board room is blue.", context=wrote)
     context = MemoryContext(W, "s_1", task_id=TASK)
-    memory.recall("auditor board", context=context)
+    memory.recall("auditor board chair", context=context)
     memory.report(context=context, succeeded=False)
     later = MemoryContext(W, "s_2", task_id="t_0502")
     memory.write("The auditor is Moss.", claim={"auditor": "Moss"}, context=later)
-    memory.forget(gone.record_id or "", context=later, reason="asked")
-    return old.record_id or "", gone.record_id or ""
+    memory.write("The chair is Bob.", claim={"chair": "Bob"}, context=later)
+    for record in (gone, both):
+        memory.forget(record.record_id or "", context=later, reason="asked")
+    ledger = memory.store.ledger
+    ledger.set_status(W, idle.record_id or "", "evicted", memory.store.clock.now())
+    states = ((old, "superseded"), (both, "forgotten"), (gone, "forgotten"), (idle, "evicted"))
+    return {receipt.record_id or "": status for receipt, status in states}
 
 
-def test_that_a_record_was_replaced_or_forgotten_later_is_in_the_rebuilt_trace() -> None:
+def test_that_a_record_was_replaced_forgotten_or_evicted_later_is_in_the_rebuilt_trace() -> None:
     with memory_at(dropping()) as memory:
-        old, gone = forgotten_and_replaced(memory)
+        states = forgotten_and_replaced(memory)
         sent, _ = emitted(memory)
         record = memory.task_record(TASK, workspace_id=W)
     found = record_from_spans(read_back(sent.spans), W, TASK)
     assert found is not None
     assert comparable(found, "hash") == comparable(record, "hash")
-    states = {entry.record_id: entry.status for entry in found.writes}
-    assert states == {old: "superseded", gone: "forgotten"}
+    assert {entry.record_id: entry.status for entry in found.writes} == states
 
 
 def test_turns_that_nobody_kept_do_not_hide_what_was_taken_from_them() -> None:

@@ -14,6 +14,8 @@ from memplugin.cli import (
     demo,
     doctor,
     emit,
+    evaluate,
+    learning,
     operations,
     output,
     replay,
@@ -32,6 +34,10 @@ COMMANDS = (
     tasks.diagnose,
     replay.replay,
     counterfactual.counterfactual,
+    learning.learn,
+    learning.audit,
+    learning.evict,
+    learning.calibrate,
     report.report,
     emit.emit,
     doctor.doctor,
@@ -102,6 +108,7 @@ def options(
 
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(evaluate.app, name="eval")
 app.add_typer(review.app, name="review")
 app.add_typer(database.app, name="db")
 

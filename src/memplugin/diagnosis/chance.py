@@ -86,6 +86,7 @@ def detectable(share: float, runs: tuple[int, int], steps: int = 20) -> float | 
         ConfigError: SciPy is not installed.
     """
     binom = _stats().binom
+    share = round(share, 9)  # so that equal shares are one, however they were worked out
     shown = _significant(runs)
     first = binom.pmf(range(runs[0] + 1), runs[0], share)
     for step in range(1, steps + 1):

@@ -102,7 +102,7 @@ def compare(
     if min(runs) < LEAST_RUNS:
         return seen
     counts = (with_record.usual, without_record.usual)
-    p, change = p_value(counts, runs), detectable(counts[0] / runs[0], runs)
+    p, change = p_value(counts, runs), detectable(1 - with_record.variation, runs)
     verdict = _bearing(p, change, difference_interval(counts, runs))
     return replace(seen, verdict=verdict, p_value=p, detectable=change)
 

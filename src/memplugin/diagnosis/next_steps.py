@@ -38,9 +38,13 @@ NEXT_STEPS: Mapping[tuple[Stage, str], str] = {
     ),
     ("retrieval", "cut"): "Raise the token budget or lower the floor, or shorten what is shown.",
     ("use", "no_answer"): "Look at the raw reply: raise its token limit, or change the schema.",
-    ("use", "ignored"): "Replay the decision and read its reasoning: change the prompt or model.",
+    ("use", "ignored"): (
+        "Run the decision again and read both reasonings (`memplugin replay DECISION`, --model, "
+        "--without): change the prompt or model."
+    ),
     ("use", "overridden"): (
-        "Read the reasoning: if the request did not say otherwise, the model overrode memory."
+        "Read the reasoning: if the request did not say otherwise, the model overrode memory. A "
+        "claim that must hold can be pinned, and on_override set to ask_again or enforce."
     ),
     ("use", "misapplied"): "Read the reasoning: the memory was read and wrongly applied.",
     ("none", "passed"): "Nothing.",

@@ -134,8 +134,12 @@ class TracedWrites:
             if span.name == names.UPSERT.span_name:
                 for write in _writes_on(span):
                     found._add(write)
-            elif span.name == names.DELETE.span_name and (record_id := span.text(names.RECORD_ID)):
-                found._forget(record_id, at(span))
+            if record_id := span.text(names.RECORD_ID):
+                if status := span.text(names.RECORD_STATUS):
+                    retired_at = None if status == "active" else at(span)
+                    found._change(record_id, status=status, retired_at=retired_at)
+                elif span.name == names.DELETE.span_name:
+                    found._forget(record_id, at(span))
         return found
 
     def entries(self, writes: Iterable[TracedWrite]) -> tuple[WriteEntry, ...]:

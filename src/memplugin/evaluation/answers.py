@@ -35,7 +35,9 @@ def answer_model(shape: dict[str, FieldShape]) -> type[BaseModel]:
 
 @lru_cache(maxsize=256)
 def _made(_key: str, fields: tuple[tuple[str, FieldShape], ...]) -> type[BaseModel]:
-    return create_model("Answer", **{name: (_type(shape), ...) for name, shape in fields})
+    # Typed by its keyword arguments, of which none is ours: every one is a field.
+    made: Any = create_model
+    return made("Answer", **{name: (_type(shape), ...) for name, shape in fields})
 
 
 def _type(shape: FieldShape) -> Any:

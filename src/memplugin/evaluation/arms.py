@@ -84,9 +84,7 @@ class ArmsReport(Noun):
     finding: Finding
 
 
-def compare_arms(
-    runs: Iterable[TaskRun], metrics: Sequence[Metric] = METRICS
-) -> ArmsReport | None:
+def compare_arms(runs: Iterable[TaskRun], metrics: Sequence[Metric] = METRICS) -> ArmsReport | None:
     """Compares the arms ``memory_on`` and ``memory_off``.
 
     Returns:
@@ -119,7 +117,9 @@ def _compared(metric: Metric, on: Sequence[TaskRun], off: Sequence[TaskRun]) -> 
     difference = mean(differences)
     if metric.name == "success":
         difference = _where_all_agree(difference)
-    low, q1, median, q3, high = (float(q) for q in np.quantile(differences, [0, 0.25, 0.5, 0.75, 1]))
+    low, q1, median, q3, high = (
+        float(q) for q in np.quantile(differences, [0, 0.25, 0.5, 0.75, 1])
+    )
     return Compared(
         metric=metric.name,
         on=fmean(with_memory),

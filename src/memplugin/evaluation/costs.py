@@ -64,7 +64,9 @@ def cost_of(
         return cost
     decision_id = record.use.decision_id
     decision = store.ledger.decision(record.workspace_id, decision_id) if decision_id else None
-    sent = [str(message["data"]["content"]) for message in decision.sent] if decision else [question]
+    sent = (
+        [str(message["data"]["content"]) for message in decision.sent] if decision else [question]
+    )
     said = [decision.reasoning, decision.considered] if decision else []
     received = [*(text for text in said if text), json.dumps(answer)]
     return replace(

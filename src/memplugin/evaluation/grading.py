@@ -124,7 +124,10 @@ def ask_judge(
     Raises:
         JudgeFailed: its reply could not be used.
     """
-    messages: list[BaseMessage] = [SystemMessage(prompt + _DATA_FORM), HumanMessage(json_line(data))]
+    messages: list[BaseMessage] = [
+        SystemMessage(prompt + _DATA_FORM),
+        HumanMessage(json_line(data)),
+    ]
     asked = structured(judge, schema, {})
     try:
         reply = read_reply(asked.invoke(messages))

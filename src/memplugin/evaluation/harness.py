@@ -33,6 +33,7 @@ from memplugin.testing.fakes import FixedClock
 
 ARMS = (MEMORY_ON, MEMORY_OFF)
 
+
 def _unchanged(task: Task, memory: Memory) -> Memory:
     del task
     return memory

@@ -70,14 +70,18 @@ def _bootstrapped(values: Sequence[float]) -> tuple[float, float]:
     for method in ("BCa", "percentile"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of data that BCa can't correct for: see below
-            found = _stats().bootstrap(
-                (np.asarray(values, float),),
-                np.mean,
-                n_resamples=RESAMPLES,
-                confidence_level=CONFIDENCE,
-                method=method,
-                rng=np.random.default_rng(SEED),
-            ).confidence_interval
+            found = (
+                _stats()
+                .bootstrap(
+                    (np.asarray(values, float),),
+                    np.mean,
+                    n_resamples=RESAMPLES,
+                    confidence_level=CONFIDENCE,
+                    method=method,
+                    rng=np.random.default_rng(SEED),
+                )
+                .confidence_interval
+            )
         low, high = float(found.low), float(found.high)
         if math.isfinite(low) and math.isfinite(high):
             break

@@ -105,13 +105,12 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _place(problem: ErrorDetails, given: Mapping[str, Any]) -> str:
     path = list(problem["loc"])
-    if len(path) < 2 or path[0] != "tasks":
+    if len(path) < 2 or path[0] != "tasks" or not isinstance(path[1], int):
         return _dotted(path) or "the suite"
-    tasks: Any = given.get("tasks")
     number = path[1]
-    task: Any = tasks[number] if isinstance(tasks, list) and isinstance(number, int) else None
-    name = task.get("id") if isinstance(task, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] -- of a file
-    where = f"task {name!r}" if name else f"task number {int(number) + 1}"
+    task = cast(list[object], given["tasks"])[number]
+    name = cast(dict[str, object], task).get("id") if isinstance(task, dict) else None
+    where = f"task {name!r}" if name else f"task number {number + 1}"
     field = _dotted(path[2:])
     return f"{where}, {field}" if field else where
 

@@ -2,13 +2,13 @@
 
 By normalised text, then by embedding, then by a judging model for what is still open. A
 memory never matches a fact that it contradicts: one that is negated the other way round,
-or that claims another value.
+claims another value, or is limited to another scope.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
@@ -17,14 +17,16 @@ from langchain_core.language_models import BaseChatModel
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
+from memplugin.config import USER_KEY
 from memplugin.errors import ConfigError
 from memplugin.evaluation.grading import ask_judge
 from memplugin.ports import Embedder
-from memplugin.records import Claim
+from memplugin.records import Claim, Scope
 from memplugin.text import canonical_json, normalised
 from memplugin.write.negation import negative
 
 By = Literal["text", "embedding", "judge"]
+BY: tuple[By, ...] = ("text", "embedding", "judge")
 
 CLOSE = 0.75
 """Cosine from which two sentences are taken to say the same (all-MiniLM-L6-v2)."""
@@ -53,6 +55,7 @@ class Said:
 
     content: str
     claim: Claim | None = None
+    scope: Scope = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +156,16 @@ def _folded(text: str) -> str:
 
 
 def _contradict(gold: Said, written: Said) -> bool:
-    if negative(gold.content) != negative(written.content):
+    if negative(gold.content) != negative(written.content) or not _same_scope(gold, written):
         return True
     mine, other = dict(gold.claim or {}), dict(written.claim or {})
     return any(_value(mine, name) != _value(other, name) for name in mine.keys() & other.keys())
+
+
+def _same_scope(gold: Said, written: Said) -> bool:
+    """Whose it is does not count: the context says that, and not the extractor."""
+    mine, other = ({k: v for k, v in s.scope.items() if k != USER_KEY} for s in (gold, written))
+    return mine == other
 
 
 def _value(claim: Mapping[str, Any], name: str) -> str:

@@ -53,7 +53,7 @@ def stages_over_time(cases: Sequence[Case]) -> Plot | None:
     most = Counter(stage for _, stage in timed).most_common(1)[0]
     return bars(
         "Which stage fails, over time",
-        f"{len(timed)} tasks; {most[0]} most often, {most[1]}.",
+        f"{_tasks(len(timed))}; {most[0]} most often, {most[1]}.",
         places,
         [Series(s, f"s-{s}", tuple(float(counts[p, s]) for p in places)) for s in used],
         axis="when the task asked",
@@ -74,14 +74,13 @@ def ranks(cases: Sequence[Case]) -> Plot | None:
             found.append((verdict.rank, verdict.record_id in shown))
     if not found:
         return None
-    ends = [end for end in _RANKS if end == 10 or end <= max(rank for rank, _ in found)]
-    places = [_rank_name(end) for end in (*ends, None)]
-    counts = Counter((_rank_place(rank, ends), shown) for rank, shown in found)
+    places = [_rank_name(end) for end in (*_RANKS, None)]
+    counts = Counter((_rank_place(rank), shown) for rank, shown in found)
     used = [p for p in range(len(places)) if p < 10 or counts[p, True] + counts[p, False]]
     hidden = sum(not shown for _, shown in found)
     return bars(
         "Rank of the needed record",
-        f"Known in {len(found)} tasks that did not pass; it was not shown in {hidden}.",
+        f"Known in {_tasks(len(found))} that did not pass; not shown in {hidden} of them.",
         [places[place] for place in used],
         [
             Series("shown", "s-shown", tuple(float(counts[p, True]) for p in used)),
@@ -92,8 +91,8 @@ def ranks(cases: Sequence[Case]) -> Plot | None:
     )
 
 
-def _rank_place(rank: int, ends: Sequence[int]) -> int:
-    return next((place for place, end in enumerate(ends) if rank <= end), len(ends))
+def _rank_place(rank: int) -> int:
+    return next((place for place, end in enumerate(_RANKS) if rank <= end), len(_RANKS))
 
 
 def _rank_name(end: int | None) -> str:
@@ -122,8 +121,8 @@ def shown_against_bearing(cases: Sequence[Case]) -> Plot | None:
     )
     return bars(
         "Shown against load-bearing",
-        "On {} passing tasks with counterfactuals, {:.1f} records were shown and {:.1f} "
-        "load-bearing on average.".format(len(tried), *means),
+        "Passing tasks with counterfactuals: {}. On average {:.1f} records were shown and {:.1f} "
+        "load-bearing.".format(len(tried), *means),
         [str(n) for n in numbers],
         [
             Series("shown", "s-shown", tuple(float(shown[n]) for n in numbers)),
@@ -160,3 +159,7 @@ def paired(arms: ArmsReport) -> Plot:
 
 def _or(value: float | None, other: float | None) -> float:
     return value if value is not None else (other or 0.0)
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"

@@ -11,13 +11,16 @@ from langchain_core.language_models import BaseChatModel
 from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.diagnosis.wording import carries
 from memplugin.evaluation.stores import Ask, Stores, task_ids
-from memplugin.evaluation.suite import Session, Task
+from memplugin.evaluation.suite import Task
 from memplugin.evaluation.telling import remember_session, turn_id, write_records
+from memplugin.evaluation.told import Session
 from memplugin.memory.front import Memory
 from memplugin.records import MemoryRecord, WriteReceipt
 from memplugin.testing.fakes import FixedClock
 
-UNTAGGED = "untagged"
+PLAIN = "statement"
+"""How a message is put that nobody has tagged."""
+
 ARM = "write"
 SECOND = timedelta(seconds=1)
 
@@ -54,7 +57,7 @@ class Read:
 
     def phrasing(self, turn: int) -> str:
         """How a message is put."""
-        return self.session.messages[turn].phrasing or self.session.phrasing or UNTAGGED
+        return self.session.messages[turn].phrasing or self.session.phrasing or PLAIN
 
     def phrasing_of(self, record_id: str) -> str:
         """How the message is put that a record quotes."""
@@ -91,9 +94,7 @@ def read_sessions(task: Task, config: MemoryConfig, reader: Reader) -> list[Read
 
 def _read(reading: _Reading, session_id: str, session: Session) -> Read:
     context = reading.context(session_id, session.user)
-    receipts = remember_session(
-        reading.memory, session, context, reading.extractor, reading.clock
-    )
+    receipts = remember_session(reading.memory, session, context, reading.extractor, reading.clock)
     named = list(dict.fromkeys(r.record_id for r in receipts if r.record_id))
     records = reading.memory.store.ledger.records(context.workspace_id, named)
     failed = [r.reason or "no reason" for r in receipts if r.ruling == "failed"]

@@ -1,30 +1,24 @@
 """The retrieval suite: is what a request needs found, given that it is stored?
 
-The stores are filled with the gold facts of the sessions, as an extractor without faults
-would have written them, and with the suite's records. No chat model is called.
+The stores are filled with the gold facts of the sessions and with the suite's records. No
+chat model is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from memplugin.config import MemoryConfig, MemoryContext
-from memplugin.diagnosis.wording import carries
 from memplugin.errors import ConfigError
+from memplugin.evaluation.filling import Filled, Filler
 from memplugin.evaluation.intervals import Estimate, mean, share
-from memplugin.evaluation.stores import Ask, Stores, task_ids, with_parts
-from memplugin.evaluation.suite import DEFAULT_DATE, DirectRecord, Suite, Task, configured
-from memplugin.evaluation.telling import write_records
+from memplugin.evaluation.stores import Stores
+from memplugin.evaluation.suite import Suite, Task
 from memplugin.memory.front import Memory
 from memplugin.records import STANDING_KINDS, Noun, Retrieval
-from memplugin.testing.fakes import FixedClock
 
 CUTS = (1, 3, 5, 10)
-ARM = "retrieval"
-SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +59,7 @@ class RetrievalScore(Noun):
         hit: By cut: the share of tasks with any of them.
         mrr: Mean reciprocal rank of the first needed one.
         shown: The share of tasks whose needed records were all shown, standing ones
-            included. Standing records need no rank, so this may be above the recall.
+            included. These need no rank, so that it may be above the recall.
     """
 
     tasks: int
@@ -96,15 +90,6 @@ class RetrievalReport(Noun):
     left_out: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """What a store was filled with, by id: the record, and its key."""
-
-    memory: Memory
-    records: Mapping[str, DirectRecord]
-    keys: Mapping[str, str]
-
-
 def run_retrieval_suite(
     suite: Suite,
     stores: Stores,
@@ -121,128 +106,41 @@ def run_retrieval_suite(
     """
     base = config or MemoryConfig()
     found: list[Found] = []
-    with ExitStack() as corpora:
-        filled: dict[str, _Stored] = {}
+    with Filler(suite, stores, base) as filler:
         for task in suite.tasks:
-            if task.corpus and task.corpus not in filled:
-                filled[task.corpus] = _corpus(suite, task.corpus, stores, base, corpora)
-            with ExitStack() as closing:
-                stored = _own(suite, task, stores, base, filled, closing)
-                if one := _look(suite, task, stored, base):
-                    found.append(one)
+            if task.should_use:
+                with filler.filled(task) as filled:
+                    found += _looked(task, filled)
             done(task)
     if not found:
         raise ConfigError(f"no task of suite {suite.name!r} needs a record: name some with need.")
     return _report(suite, found, base.policy, cuts)
 
 
-# ---------------------------------------------------------------- filling
-
-
-def _corpus(
-    suite: Suite, name: str, stores: Stores, base: MemoryConfig, open_: ExitStack
-) -> _Stored:
-    config = configured(base, suite.settings)
-    clock = FixedClock(DEFAULT_DATE, step=SECOND)
-    memory = open_.enter_context(stores.opened(Ask(ARM, name, config, clock, task_ids(name))))
-    return _fill(memory, suite.corpora[name], MemoryContext(name, "s_records"))
-
-
-def _own(
-    suite: Suite,
-    task: Task,
-    stores: Stores,
-    base: MemoryConfig,
-    filled: Mapping[str, _Stored],
-    closing: ExitStack,
-) -> _Stored:
-    config = suite.config(task, base)
-    clock, ids = FixedClock(task.begins, step=SECOND), task_ids(task.id)
-    if task.corpus:
-        shared = filled[task.corpus]
-        clock.set(task.asks_at)
-        memory = with_parts(shared.memory, config, clock, ids)
-        return _Stored(memory, shared.records, shared.keys)
-    memory = closing.enter_context(stores.opened(Ask(ARM, task.id, config, clock, ids)))
-    records = [*task.records, *gold_records(task)]
-    stored = _fill(memory, records, MemoryContext(task.id, "s_records", task_id=task.id))
-    clock.set(task.asks_at)
-    return stored
-
-
-def gold_records(task: Task) -> list[DirectRecord]:
-    """The gold facts of a task's sessions, as records."""
-    return [
-        DirectRecord(
-            key=f"{session_id}.{place}",
-            content=fact.content,
-            kind=fact.kind,
-            scope=fact.scope,
-            claim=fact.claim,
-            user=session.user,
-            date=session.date,
-        )
-        for session_id, session in task.named_sessions
-        for place, fact in enumerate(session.gold)
-    ]
-
-
-def _fill(memory: Memory, records: Iterable[DirectRecord], context: MemoryContext) -> _Stored:
-    listed = [r for r in records if not r.forgotten]
-    keyed = [r.model_copy(update={"key": r.key or f"#{n}"}) for n, r in enumerate(listed)]
-    ids = write_records(memory, keyed, context)
-    by_key = {r.key: r for r in keyed}
-    return _Stored(memory, {ids[key]: by_key[key] for key in ids}, ids)
-
-
-# ---------------------------------------------------------------- looking
-
-
-def _look(suite: Suite, task: Task, stored: _Stored, base: MemoryConfig) -> Found | None:
-    needed = _needed(task, stored)
-    if not (needed and task.should_use):
-        return None
-    context = MemoryContext(
-        task.corpus or task.id,
-        "s_request",
-        task_id=task.id,
-        user_id=task.request.user,
-        scope=task.request.scope,
-    )
-    retrieval = stored.memory.recall(
-        task.request.query or task.request.text,
-        context=context,
-        k=task.request.k,
-        kinds=task.request.kinds,
-        policy=task.request.policy,
+def _looked(task: Task, filled: Filled) -> list[Found]:
+    needed = filled.needed(task)
+    if not needed:
+        return []
+    asked = task.request
+    workspace = task.corpus or task.id
+    retrieval = filled.memory.recall(
+        asked.query or asked.text,
+        context=MemoryContext(workspace, "s_request", task.id, asked.user, scope=asked.scope),
+        k=asked.k,
+        kinds=asked.kinds,
+        policy=asked.policy,
     )
     shown = {candidate.record_id for candidate in retrieval.injected}
-    return Found(
-        task_id=task.id,
-        tags=task.tags,
-        kinds=tuple(dict.fromkeys(stored.records[id_].kind for id_ in needed)),
-        ranks=tuple(_rank(stored.memory, retrieval, id_) for id_ in needed),
-        shown=len(shown & set(needed)),
-        k=task.request.k,
-    )
-
-
-def _needed(task: Task, stored: _Stored) -> list[str]:
-    need = task.need
-    if need.records:
-        return list(dict.fromkeys(stored.keys[k] for k in need.records if k in stored.keys))
-    found = list(stored.records.items())
-    if need.said and not (need.text or need.claim):
-        session = dict(task.named_sessions)[need.said.session]
-        said = [
-            f"{need.said.session}.{place}"
-            for place, fact in enumerate(session.gold)
-            if fact.turn == need.said.turn
-        ]
-        return [stored.keys[key] for key in said if key in stored.keys]
-    if need.claim:
-        return [id_ for id_, record in found if record.claim == need.claim]
-    return [id_ for id_, record in found if need.text and carries(need.text, record.content)]
+    return [
+        Found(
+            task_id=task.id,
+            tags=task.tags,
+            kinds=tuple(dict.fromkeys(filled.records[id_].kind for id_ in needed)),
+            ranks=tuple(_rank(filled.memory, retrieval, id_) for id_ in needed),
+            shown=len(shown.intersection(needed)),
+            k=asked.k,
+        )
+    ]
 
 
 def _rank(memory: Memory, retrieval: Retrieval, record_id: str) -> int | None:
@@ -250,9 +148,6 @@ def _rank(memory: Memory, retrieval: Retrieval, record_id: str) -> int | None:
         if candidate.record_id == record_id:
             return None if candidate.cut == "inapplicable_scope" else candidate.rank
     return memory.explain(record_id, retrieval).rank
-
-
-# ---------------------------------------------------------------- averaging
 
 
 def _report(

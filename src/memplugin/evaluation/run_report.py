@@ -56,6 +56,11 @@ class Planted(Noun):
     misjudged: tuple[Misjudged, ...]
     blamed: tuple[str, ...]
 
+    @property
+    def as_it_should_be(self) -> bool:
+        """Whether every verdict is that of the fault, and no passing task is blamed."""
+        return not (self.misjudged or self.blamed)
+
 
 @dataclass(frozen=True, slots=True)
 class RunReport(Noun):
@@ -164,11 +169,18 @@ def _planted(runs: Sequence[TaskRun]) -> Planted | None:
     return Planted(
         tasks=len(known),
         misjudged=tuple(
-            Misjudged(run.task_id, run.expected, (run.verdict.stage, run.verdict.cause), run.verdict.evidence)
+            Misjudged(
+                run.task_id,
+                run.expected,
+                (run.verdict.stage, run.verdict.cause),
+                run.verdict.evidence,
+            )
             for run in known
             if run.verdict and run.expected and not run.as_planted
         ),
         blamed=tuple(
-            run.task_id for run in known if run.success and run.verdict and run.verdict.stage != "none"
+            run.task_id
+            for run in known
+            if run.success and run.verdict and run.verdict.stage != "none"
         ),
     )

@@ -18,8 +18,9 @@ from memplugin.diagnosis.wording import carries
 from memplugin.errors import ConfigError, StoreError
 from memplugin.evaluation.parts import DeciderScript, GoldFact, Misreading
 from memplugin.evaluation.playing import Models
-from memplugin.evaluation.suite import Session, Suite, Task
+from memplugin.evaluation.suite import Suite, Task
 from memplugin.evaluation.telling import turn_index
+from memplugin.evaluation.told import Session
 from memplugin.memory.front import Memory
 from memplugin.ports import Vectors
 from memplugin.records import Json

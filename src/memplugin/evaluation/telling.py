@@ -10,7 +10,8 @@ from langchain_core.language_models import BaseChatModel
 
 from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError
-from memplugin.evaluation.suite import DEFAULT_DATE, DirectRecord, Session
+from memplugin.evaluation.suite import DEFAULT_DATE
+from memplugin.evaluation.told import DirectRecord, Session
 from memplugin.memory.front import Memory
 from memplugin.records import WriteReceipt
 from memplugin.testing.fakes import FixedClock

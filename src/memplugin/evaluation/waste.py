@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from memplugin.config import MemoryConfig
-from memplugin.diagnosis.counterfactual import CitationAgreement
 from memplugin.diagnosis.chance import share_interval
+from memplugin.diagnosis.counterfactual import CitationAgreement
 from memplugin.diagnosis.task_record import CandidateEntry, TaskRecord
-from memplugin.evaluation.intervals import Estimate, mean, share
+from memplugin.evaluation.intervals import Estimate, mean
 from memplugin.evaluation.results import MEMORY_ON, TaskRun
 from memplugin.records import Noun
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from memplugin.config import MemoryConfig
 from memplugin.evaluation.annotators import AnnotatorAgreement, agreements, undisputed
 from memplugin.evaluation.intervals import Estimate, share
-from memplugin.evaluation.matching import By, Matcher, Said
+from memplugin.evaluation.matching import BY, By, Matcher, Said
 from memplugin.evaluation.reading import Read, Reader, read_sessions
 from memplugin.evaluation.suite import Suite, Task
 from memplugin.records import Noun
+
 
 @dataclass(frozen=True, slots=True)
 class Score(Noun):
@@ -143,8 +144,8 @@ def run_write_suite(
 
 def _count(read: Read, matcher: Matcher, counts: _Counts) -> None:
     session = read.session
-    gold = [Said(fact.content, fact.claim) for fact in session.gold]
-    written = [Said(record.content, record.claim) for record in read.records]
+    gold = [Said(fact.content, fact.claim, fact.scope) for fact in session.gold]
+    written = [Said(record.content, record.claim, record.scope) for record in read.records]
     matches = matcher.match(gold, written)
     disputed = set(undisputed(session)[1])
     matched = {m.gold: m.written for m in matches}
@@ -186,7 +187,7 @@ def _report(suite: Suite, reads: Sequence[Read], counts: _Counts) -> WriteReport
             extra=len(extra),
             still_found=share(sum(asked), len(asked)),
         ),
-        matched_by={by: counts.by.count(by) for by in ("text", "embedding", "judge")},
+        matched_by={by: counts.by.count(by) for by in BY},
         missed=tuple(g.shown for g in sure if not g.matched),
         extra=extra,
         unreadable={f"{r.task_id}/{r.session_id}": r.failure for r in reads if r.failure},

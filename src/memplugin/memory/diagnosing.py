@@ -15,6 +15,7 @@ from memplugin.memory.store import Store
 from memplugin.records import MACHINE, Explanation, Judgement, Need, Retrieval, Verdict
 from memplugin.telemetry import names
 from memplugin.telemetry.report import finished
+from memplugin.text import clean_json
 
 
 def diagnose(store: Store, workspace_id: str, task_id: str, need: Need) -> Verdict:
@@ -28,6 +29,7 @@ def diagnose(store: Store, workspace_id: str, task_id: str, need: Need) -> Verdi
 
 def judge(store: Store, record: TaskRecord, need: Need) -> Verdict:
     """Names the stage, given the task's record, and keeps that for reports."""
+    need = Need.from_json(clean_json(need.to_json()))
     verdict = attribute(record, need, census(store, record, need))
     if verdict.cause != "no_need":  # a verdict of before, with a need, says more
         store.ledger.save_judgements([_judgement(store, record, need, verdict)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from memplugin.errors import ConfigError
 from memplugin.memory.store import Store
 from memplugin.ports import Ledger, TaskRows
-from memplugin.records import Noun, Retrieval
+from memplugin.records import MACHINE, Noun, Retrieval, Verdict
 from memplugin.telemetry.rebuilding.hops import task_hops
 from memplugin.telemetry.rebuilding.past import PastHop, TaskPast
 from memplugin.telemetry.rebuilding.sending import rebuilt_spans
@@ -81,7 +81,9 @@ def emit(
 
 
 def _wanted(ledger: Ledger, workspace_id: str, task_id: str, *, again: bool) -> list[PastHop]:
-    past = read_past(ledger, workspace_id, task_id)
+    past = replace(
+        read_past(ledger, workspace_id, task_id), verdict=_verdict(ledger, workspace_id, task_id)
+    )
     hops = task_hops(past, read_writers(ledger, past))
     own = [hop for hop in hops if hop.context.task_id == task_id]
     if not own:
@@ -93,6 +95,19 @@ def _wanted(ledger: Ledger, workspace_id: str, task_id: str, *, again: bool) -> 
         return hops
     # The spans of its records' writers alone would tell nobody anything new.
     return [] if all(hop.sampled for hop in own) else [hop for hop in hops if not hop.sampled]
+
+
+def _verdict(ledger: Ledger, workspace_id: str, task_id: str) -> Verdict | None:
+    """The latest that the attribution gave."""
+    said = [
+        judgement
+        for judgement in ledger.judgements(workspace_id)
+        if judgement.task_id == task_id and judgement.by == MACHINE
+    ]
+    last = max(said, key=lambda judgement: judgement.at, default=None)
+    if last is None:
+        return None
+    return Verdict(last.stage, last.cause or "", last.record_id, last.rank, last.evidence)
 
 
 def read_past(ledger: Ledger, workspace_id: str, task_id: str) -> TaskPast:

@@ -230,15 +230,21 @@ def _checked(
     ids = list(dict.fromkeys([*brought.lexical, *brought.standing, *brought.structural, *near]))
     records = store.ledger.records(asked.context.workspace_id, ids)
     named, credited = brought.named(), _credit(store, asked, records)
+    request, keys = asked.context.request_scope, store.config.structural_keys
+    no_topic = {*keys, USER_KEY}
     hits = [
-        replace(
-            _scoped(store, asked, record, now),
+        Hit(
+            record=record,
             dense=near[i].content if i in near else None,
             around=near[i].around if i in near else None,
             lexical=brought.lexical.get(i, 0.0),
             standing=brought.standing.get(i),
             credit=credited.get(i, 0.0),
             sources=tuple(source for source, found in named.items() if i in found),
+            applies=applies(record.scope, request),
+            topic=topic(record.scope, request, no_topic),
+            linked=linked(record.scope, request, keys),
+            age_days=max(now - record.occurred_at, _NOW) / _DAY,
         )
         for i in ids
         if (record := records.get(i)) and _counts(record, asked)
@@ -255,18 +261,6 @@ def _credit(store: Store, asked: Request, record_ids: Iterable[str]) -> Mapping[
     config = store.config.learn
     sums = store.ledger.credit(asked.context.workspace_id, record_ids, config.weights)
     return {record_id: credit(totals, config) for record_id, totals in sums.items()}
-
-
-def _scoped(store: Store, asked: Request, record: MemoryRecord, now: datetime) -> Hit:
-    """What is known of a record without asking a source."""
-    request, keys = asked.context.request_scope, store.config.structural_keys
-    return Hit(
-        record=record,
-        applies=applies(record.scope, request),
-        topic=topic(record.scope, request, {*keys, USER_KEY}),
-        linked=linked(record.scope, request, keys),
-        age_days=max(now - record.occurred_at, _NOW) / _DAY,
-    )
 
 
 def _counts(record: MemoryRecord, asked: Request) -> bool:

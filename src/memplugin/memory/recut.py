@@ -15,7 +15,7 @@ from memplugin.records import Candidate, MemoryRecord, Retrieval
 from memplugin.retrieval.cut import choose
 from memplugin.retrieval.rank import Hit, Ranked, rank
 
-_COSINES = ("dense", "around")
+_RELEVANT = ("dense", "around", "lexical", "topic")
 
 
 def shown_again(
@@ -80,19 +80,25 @@ def _standing_places(candidates: Sequence[Candidate]) -> Mapping[str, int]:
 
 
 def _hit(candidate: Candidate, record: MemoryRecord, places: Mapping[str, int]) -> Hit:
-    parts = candidate.parts
-    # A policy of the caller's may keep no cosine; then only what was below the floor is known.
-    unknown = -1.0 if candidate.cut == "floor" else 1.0
     return Hit(
         record=_as_then(record, candidate),
-        dense=parts.get("dense", None if parts.keys() & {*_COSINES} else unknown),
-        around=parts.get("around"),
-        lexical=parts.get("lexical", 0.0),
-        topic=parts.get("topic", 0.0),
+        **_relevance(candidate),
         standing=places.get(candidate.record_id),
         applies=candidate.cut != "inapplicable_scope",
         sources=candidate.sources,
     )
+
+
+def _relevance(candidate: Candidate) -> dict[str, Any]:
+    """What the floor is about. What was shown is above it, and what it cut is below.
+
+    Of the others the score parts tell; a policy of the caller's may have none of these, and
+    then they count as relevant.
+    """
+    parts = {name: candidate.parts[name] for name in _RELEVANT if name in candidate.parts}
+    if candidate.cut == "floor":
+        return {}
+    return {"dense": 1.0} if candidate.injected or not parts else parts
 
 
 def _as_then(record: MemoryRecord, candidate: Candidate) -> MemoryRecord:

@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, union, update
 
-from memplugin.crediting import Disagreement, Score, Shown
+from memplugin.crediting import Disagreement, Followed, Score, Shown
 from memplugin.storage.credit import SAME_ATTEMPT, AttemptKey, recounted
 from memplugin.storage.engine import Database
 from memplugin.storage.nouns import AnySelect, chunks
-from memplugin.storage.tables import attempts, credits, injections, memory_records
+from memplugin.storage.tables import attempts, credits, decisions, injections, memory_records
 
 _ROW, _RECORD = injections.c, memory_records.c
 
@@ -135,6 +135,28 @@ def disagreements(
     )
     with database.reading() as connection:
         return [Disagreement(*row) for row in connection.execute(wide)]
+
+
+def followed(database: Database, workspace_id: str) -> list[Followed]:
+    """See ``Crediting.followed``."""
+    fed = and_(
+        decisions.c.workspace_id == _ROW.workspace_id,
+        decisions.c.retrieval_id == _ROW.retrieval_id,
+    )
+    scored = (
+        select(decisions.c.id, _ROW.record_id, _ROW.followed_llm, _ROW.followed_cosine)
+        .join_from(injections, decisions, fed)
+        .join(memory_records, _SAME_RECORD)
+        .where(
+            _ROW.workspace_id == workspace_id,
+            or_(_ROW.followed_llm.is_not(None), _ROW.followed_cosine.is_not(None)),
+            _RECORD.status != "forgotten",
+        )
+        .order_by(decisions.c.number, _ROW.number)
+    )
+    with database.reading() as connection:
+        rows = [Followed(*row) for row in connection.execute(scored)]
+    return list({row.key: row for row in rows}.values())
 
 
 def _within(statement: AnySelect, workspace_id: str | None) -> AnySelect:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from memplugin.crediting import Disagreement, Score, Shown
+from memplugin.crediting import Disagreement, Followed, Score, Shown
 from memplugin.learn_config import CreditWeights
 from memplugin.records import CreditTotals
 from memplugin.storage import credit, follows
@@ -46,3 +46,7 @@ class SqlCrediting:
     def disagreements(self, workspace_id: str, gap: float, limit: int) -> list[Disagreement]:
         """Rows whose judgement (1 or 0) and cosine are at least so far apart, widest first."""
         return follows.disagreements(self._database, workspace_id, gap, limit)
+
+    def followed(self, workspace_id: str) -> list[Followed]:
+        """Scored records that were shown to a decision that is kept, each once, oldest first."""
+        return follows.followed(self._database, workspace_id)

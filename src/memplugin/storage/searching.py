@@ -14,7 +14,7 @@ from memplugin.storage.engine import Database
 from memplugin.storage.nouns import RECORDS, chunks, record_from
 from memplugin.storage.scoring import EntryCache
 from memplugin.storage.selecting import selected, values_of
-from memplugin.storage.tables import IN_OUTBOX, memory_records, workspaces
+from memplugin.storage.tables import ACTIVE_CLAIM, IN_OUTBOX, memory_records, workspaces
 from memplugin.text import canonical_json
 
 _RECORD = memory_records.c
@@ -126,11 +126,11 @@ def claims(database: Database, selection: Selection, fields: Sequence[str]) -> l
     if not fields:
         return []
     position = func.instr if database.sqlite else func.strpos
-    # The fields stand in their column as a JSON list. The comparison lets the index on it
-    # pass over all records without a claim.
+    # The fields stand in their column as a JSON list. An index holds scopes and fields of
+    # active claims only, and answers which rows to read.
     claiming = RECORDS.where(
         *selected(selection),
-        _RECORD.claim_fields > "",
+        ACTIVE_CLAIM,
         or_(*(position(_RECORD.claim_fields, canonical_json(name)) > 0 for name in fields)),
     )
     with database.reading() as connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from opentelemetry.trace import Tracer
@@ -111,20 +111,12 @@ def play(
         watch: Passes the sessions through, for a progress bar.
     """
     story.tell_earlier_facts(memory)
-    agent, flags = Agent(memory, {}), dict[str, set[bool]]()
-    all_sessions = story.sessions(tasks)
-    for session in watch(all_sessions):
-        clock.set(session.at)
-        # The task is in the baggage before the root span starts: the sampler sees it.
-        with (
-            task_baggage(session.task_id),
-            tracer.start_as_current_span("agent session") as root,
-        ):
-            agent.work(session)
-        flags.setdefault(session.task_id, set()).add(root.get_span_context().trace_flags.sampled)
+    agent, all_sessions = Agent(memory, {}), story.sessions(tasks)
+    flags = _work(agent, watch(all_sessions), clock, tracer)
     kept = tuple(task for task, seen in flags.items() if seen == {True})
     failed = [s for s in all_sessions if s.first and s.case and s.case.planted]
     arrived = backend.read()
+    judged = tuple(_judged(agent, s, arrived) for s in failed if s.task_id in kept)
     lost = next(s for s in failed if s.task_id not in kept)
     before = _judged(agent, lost, arrived)
     emission = emit(memory.store, lost.workspace, lost.task_id, backend.send, service=SERVICE)
@@ -135,16 +127,25 @@ def play(
         split=tuple(task for task, seen in flags.items() if len(seen) > 1),
         spans=len(arrived),
         failed=len(failed),
-        judged=tuple(_each(agent, (s for s in failed if s.task_id in kept), arrived)),
+        judged=judged,
         lost=before,
         promoted=_judged(agent, lost, backend.read()),
         sent=emission.spans,
     )
 
 
-def _each(agent: Agent, sessions: Iterable[Session], spans: Sequence[ReadSpan]) -> Iterator[Judged]:
+def _work(
+    agent: Agent, sessions: Iterable[Session], clock: FixedClock, tracer: Tracer
+) -> dict[str, set[bool]]:
+    """Works through the sessions; returns how each task was sampled in them."""
+    flags: dict[str, set[bool]] = {}
     for session in sessions:
-        yield _judged(agent, session, spans)
+        clock.set(session.at)
+        # The task is in the baggage before the root span starts: the sampler sees it.
+        with task_baggage(session.task_id), tracer.start_as_current_span("agent session") as root:
+            agent.work(session)
+        flags.setdefault(session.task_id, set()).add(root.get_span_context().trace_flags.sampled)
+    return flags
 
 
 def _judged(agent: Agent, session: Session, spans: Sequence[ReadSpan]) -> Judged:

@@ -71,7 +71,7 @@ def _define(key: str, type_: AttributeType, where: str, meaning: str) -> str:
 
 SEARCH = Operation("search_memory", genai=True, when="recall")
 UPSERT = Operation("upsert_memory", genai=True, when="write, remember, observe, pin, unpin")
-DELETE = Operation("delete_memory", genai=True, when="forget")
+DELETE = Operation("delete_memory", genai=True, when="forget, evict")
 USE = Operation("use_memory", genai=False, when="decide")
 OUTCOME = Operation("report_outcome", genai=False, when="report")
 TASK = Operation("memory_task", genai=False, when="a finished task's record and verdict")
@@ -104,6 +104,12 @@ RECORD_ID = _define(
 )
 RECORD_COUNT = _define(
     "gen_ai.memory.record.count", "int", "search, upsert, delete", "Records shown or stored"
+)
+RECORD_STATUS = _define(
+    "memplugin.record.status",
+    "string",
+    "upsert, delete",
+    "What an eviction, or its undoing, made it",
 )
 QUERY_TEXT = _define(
     "gen_ai.memory.query.text", "string", "search", "The query, as the content mode allows"

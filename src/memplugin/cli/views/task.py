@@ -139,4 +139,7 @@ def _override(override: Override) -> Text:
 def _flip(use: UseEntry) -> str:
     if use.counterfactual_flip is None:
         return "not tried"
-    return "another answer" if use.counterfactual_flip else "the same answer"
+    if not use.counterfactual_flip:
+        return "the same answer"
+    bearing = [one.record_id for one in use.counterfactuals if one.verdict == "load_bearing"]
+    return f"another answer without {', '.join(bearing)}" if bearing else "another answer"

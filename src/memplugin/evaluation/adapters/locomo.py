@@ -16,7 +16,8 @@ from typing import Any
 
 from memplugin.errors import ConfigError
 from memplugin.evaluation.adapters.places import DataSet
-from memplugin.evaluation.suite import DirectRecord, NeedSpec, Request, Success, Suite, Task
+from memplugin.evaluation.suite import NeedSpec, Request, Success, Suite, Task
+from memplugin.evaluation.told import DirectRecord
 
 LOCOMO = DataSet(
     "LoCoMo",
@@ -116,7 +117,9 @@ def _conversation(one: Mapping[str, Any]) -> Conversation:
 
 
 def _talks(conversation: Mapping[str, Any], observation: Mapping[str, Any]) -> Iterator[Talk]:
-    numbers = sorted(int(m[1]) for key in conversation if (m := re.fullmatch(r"session_(\d+)", key)))
+    numbers = sorted(
+        int(m[1]) for key in conversation if (m := re.fullmatch(r"session_(\d+)", key))
+    )
     for number in numbers:
         observed = observation.get(f"session_{number}_observation", {})
         yield Talk(

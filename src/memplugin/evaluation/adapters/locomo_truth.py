@@ -107,6 +107,11 @@ class LocomoReport(Noun):
     splits: tuple[Split, ...]
     disagreements: tuple[Judged, ...]
 
+    @property
+    def holds(self) -> bool:
+        """Whether every verdict is what is known."""
+        return not self.disagreements
+
 
 def reached(verdict: Verdict) -> Reached | None:
     """How far the evidence came by a verdict; None for one that does not say."""
@@ -237,8 +242,8 @@ def _judged(conversation: Conversation, question: Question, k: int, filled: _Fil
         question=question.id,
         category=question.category,
         k=k,
-        known=min(known, key=ORDER.index),
-        known_any=max(known, key=ORDER.index),
+        known=min(known, key=_place),
+        known_any=max(known, key=_place),
         verdict=earliest(verdicts),
         verdict_any=furthest(verdicts),
     )
@@ -250,9 +255,18 @@ def _known(facts: frozenset[str], shown: set[str]) -> Reached:
     return "prompt" if facts & shown else "retrieval"
 
 
+def _place(stage: Reached) -> int:
+    return ORDER.index(stage)
+
+
 def _speechless() -> ScriptedChatModel:
     """Answers without citing anything."""
-    reply = {"memory_reasoning": "-", "considered": "-", "cited_record_ids": [], "answer": "?"}
+    reply: Json = {
+        "memory_reasoning": "-",
+        "considered": "-",
+        "cited_record_ids": [],
+        "answer": "?",
+    }
     return ScriptedChatModel([reply])
 
 

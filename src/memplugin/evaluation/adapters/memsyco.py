@@ -11,22 +11,14 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from memplugin.diagnosis.wording import coverage, words_of
 from memplugin.errors import ConfigError
 from memplugin.evaluation.adapters.places import DataSet
 from memplugin.evaluation.parts import GoldFact
-from memplugin.evaluation.suite import (
-    DEFAULT_DATE,
-    Message,
-    NeedSpec,
-    Request,
-    Session,
-    Success,
-    Suite,
-    Task,
-)
+from memplugin.evaluation.suite import DEFAULT_DATE, NeedSpec, Request, Success, Suite, Task
+from memplugin.evaluation.told import Message, Session
 
 MEMSYCO = DataSet(
     "MemSyco-Bench",
@@ -55,7 +47,9 @@ def suite_of(path: Path) -> Suite:
         lines = path.read_text(encoding="utf-8").split("\n")
         tasks = tuple(_task(json.loads(line)) for line in lines if line.strip())
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise ConfigError(f"{path} is not MemSyco-Bench's data ({error!r}): {MEMSYCO.absent}") from error
+        raise ConfigError(
+            f"{path} is not MemSyco-Bench's data ({error!r}): {MEMSYCO.absent}"
+        ) from error
     return Suite(
         name="memsyco",
         about="MemSyco-Bench: preferences that should be used, and ones that should not.",
@@ -98,4 +92,4 @@ def _right(evaluation: Mapping[str, Any]) -> str:
 
 
 def _listed(value: object) -> str:
-    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return "; ".join(map(str, cast(list[object], value))) if isinstance(value, list) else str(value)

@@ -34,7 +34,7 @@ def read_task(
         read = merged([read, _told_once(source.spans_of_traces(referred, since, until))])
     # What was written here may have been replaced or deleted in another task.
     others = [source.spans_of_record(record_id, since, until) for record_id in record_ids]
-    return merged([read, *(Read(other.spans) for other in others)])
+    return merged([read, *(_unless_empty(other) for other in others)])
 
 
 def _referred(spans: Sequence[ReadSpan], task_id: str) -> list[str]:
@@ -50,6 +50,11 @@ def _referred(spans: Sequence[ReadSpan], task_id: str) -> list[str]:
     # The last part says whether it was sampled: what was not is nowhere to be read.
     ids = (parts[1] for parts in pointers if len(parts) == 4 and parts[3] == "01")
     return [trace_id for trace_id in dict.fromkeys(ids) if trace_id not in known]
+
+
+def _unless_empty(read: Read) -> Read:
+    """Without the note that nothing is there: few records are ever written about again."""
+    return Read(read.spans, tuple(note for note in read.notes if note.kind != "empty"))
 
 
 def _told_once(read: Read) -> Read:

@@ -90,7 +90,10 @@ class Tempo:
         if not isinstance(answer.document, dict):
             raise Unusable("unreadable", self._no_tempo(answer))
         found = cast(list[Json], cast(Json, answer.document).get("traces") or [])
-        ids = [hex_id(trace.get("traceID"), TRACE_ID_LENGTH) for trace in found]
+        try:
+            ids = [hex_id(trace.get("traceID"), TRACE_ID_LENGTH) for trace in found]
+        except (ValueError, AttributeError) as error:
+            raise Unusable("unreadable", self._no_tempo(answer)) from error
         return ids, list(_full(ids))
 
     def _trace(self, trace_id: str) -> Read:

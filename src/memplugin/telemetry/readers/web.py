@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -77,18 +78,21 @@ class Web:
         # Only http and https come this far.
         request = urllib.request.Request(self.base + path + query, headers=self._headers)  # noqa: S310 -- see above
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout) as response:  # noqa: S310 -- see above
-                answer = _answer(response.status, response.read())
-        except urllib.error.HTTPError as error:
-            answer = _answer(error.code, error.read())
-        except (OSError, ValueError) as error:
+            return self._checked(self._fetch(request))
+        except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise Unusable(
                 "refused",
                 f"{self.name} at {self.base} does not answer ({reason}): check the URL, and that "
                 "it is running and can be reached from here.",
             ) from error
-        return self._checked(answer)
+
+    def _fetch(self, request: urllib.request.Request) -> Answer:
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout) as response:  # noqa: S310 -- see above
+                return _answer(response.status, response.read())
+        except urllib.error.HTTPError as error:
+            return _answer(error.code, error.read())
 
     def trouble(self, answer: Answer) -> Note:
         """A note on an answer that is neither the expected one nor one known by its status."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from memplugin.records import Candidate, Decision, Json, SpanRef
+from memplugin.records import Candidate, Decision, Json, MemoryRecord, SpanRef
 from memplugin.telemetry import names
 from memplugin.telemetry.content import ContentPolicy
 from memplugin.telemetry.rebuilding.past import Link, PastHop, Spans, TaskPast, row_ref, span_of
@@ -29,7 +29,9 @@ def task_hops(past: TaskPast, others: Sequence[TaskPast] = ()) -> list[PastHop]:
         return []
     own.sort(key=lambda hop: hop.at)
     own += _afterwards(past, own)
-    return sorted([*_chained(own), *foreign], key=lambda hop: hop.at)
+    # A record that was replaced before it was forgotten keeps the first of the two times.
+    whole = [*_chained(own), *foreign]
+    return sorted(whole, key=lambda hop: (hop.at, hop.operation is names.DELETE))
 
 
 def _foreign(past: TaskPast, others: Iterable[TaskPast], spans: Spans) -> Iterator[PastHop]:
@@ -108,36 +110,42 @@ def _outcomes(past: TaskPast, spans: Spans) -> Iterator[PastHop]:
 
 
 def _afterwards(past: TaskPast, own: Sequence[PastHop]) -> list[PastHop]:
-    """What no row kept a span of: records that were forgotten since, and the task's end."""
+    """What no row kept a span of: what became of its records since, and the task's end."""
     sampled = all(hop.sampled for hop in own)
-    hops: list[PastHop] = []
-    for record in past.records.values():
-        if record.status == "forgotten" and record.retired_at:
-            at, session = record.retired_at, record.source_session
-            said: Json = {names.AT: at.isoformat(), names.RECORD_ID: record.id}
-            hops.append(
-                PastHop(
-                    operation=names.DELETE,
-                    context=past.context(session),
-                    at=at,
-                    ref=span_of(past, session, ("forgotten", record.id), None),
-                    sampled=sampled,
-                    describe=lambda _, said=said: {**said, names.RECORD_COUNT: 1},
-                )
-            )
-    if past.rows.outcomes:
-        last = past.rows.outcomes[-1]
+    session, at = own[-1].context.session_id, own[-1].at
+    gone = [r for r in past.records.values() if r.status in ("forgotten", "evicted")]
+    hops = [_deletion(past, session, record, sampled=sampled) for record in gone]
+    if past.rows.outcomes or past.verdict:
+        success = past.rows.outcomes[-1].succeeded if past.rows.outcomes else None
         hops.append(
             PastHop(
                 operation=names.TASK,
-                context=past.context(last.session_id),
-                at=own[-1].at,
-                ref=span_of(past, last.session_id, ("task",), None),
+                context=past.context(session),
+                at=at,
+                ref=span_of(past, session, ("task",), None),
                 sampled=sampled,
-                describe=lambda _: finished(last.succeeded, None, at=own[-1].at),
+                describe=lambda _: finished(success, past.verdict, at=at),
             )
         )
     return hops
+
+
+def _deletion(past: TaskPast, session: str, record: MemoryRecord, *, sampled: bool) -> PastHop:
+    at = record.retired_at or record.created_at
+    said: Json = {
+        names.AT: at.isoformat(),
+        names.RECORD_ID: record.id,
+        names.RECORD_COUNT: 1,
+        names.RECORD_STATUS: "evicted" if record.status == "evicted" else None,
+    }
+    return PastHop(
+        operation=names.DELETE,
+        context=past.context(session),
+        at=at,
+        ref=span_of(past, session, (record.status, record.id), None),
+        sampled=sampled,
+        describe=lambda _: said,
+    )
 
 
 def _chained(hops: Iterable[PastHop]) -> Iterator[PastHop]:

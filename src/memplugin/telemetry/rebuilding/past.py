@@ -12,7 +12,7 @@ from datetime import datetime
 
 from memplugin.config import MemoryContext
 from memplugin.ports import RowSpan, TaskRows
-from memplugin.records import Json, MemoryRecord, Retrieval, SpanRef
+from memplugin.records import Json, MemoryRecord, Retrieval, SpanRef, Verdict
 from memplugin.telemetry import names
 from memplugin.telemetry.content import ContentPolicy
 from memplugin.text import digest
@@ -29,6 +29,7 @@ class TaskPast:
         spans: Where the rows were written that do not say it themselves.
         records: Those that its proposals and candidates name, and what replaced them.
         retrievals: Those that its decisions used, by id.
+        verdict: The latest that was given, if any.
     """
 
     workspace_id: str
@@ -37,6 +38,7 @@ class TaskPast:
     spans: Sequence[RowSpan]
     records: Mapping[str, MemoryRecord]
     retrievals: Mapping[str, Retrieval]
+    verdict: Verdict | None = None
 
     def context(self, session_id: str) -> MemoryContext:
         """Of a session; with the arm of the task's last attempt, as in its record."""

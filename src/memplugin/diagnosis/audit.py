@@ -1,0 +1,186 @@
+"""The audit: what in a memory wants a person's eye, misleading records first. Pure.
+
+Whether a record was followed is what a judge or a cosine says, a heuristic. The audit
+names records to look at; it proves nothing about any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import combinations
+from typing import Any, Literal
+
+from memplugin.crediting import Disagreement
+from memplugin.learn_config import LearnConfig
+from memplugin.learning.credit import is_misleading, utility
+from memplugin.records import CreditTotals, MemoryRecord, Noun, Scope
+from memplugin.text import normalised
+
+Sign = Literal["judge", "cosine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Misleading(Noun):
+    """A record that was there when things went well, and was rarely followed then.
+
+    Attributes:
+        outcome: Mean of value times confidence of the attempts it was shown in: what credit by
+            outcome alone would give it.
+        utility: What it gets by who was followed, shrunk towards the prior.
+        followed: Successes in which it was followed, of the ``known`` ones.
+        sign: Who says so.
+    """
+
+    record_id: str
+    content: str
+    kind: str
+    pinned: bool
+    attempts: int
+    successes: int
+    known: int
+    followed: int
+    outcome: float
+    utility: float
+    sign: Sign
+
+
+@dataclass(frozen=True, slots=True)
+class NeverShown(Noun):
+    """An active record that no recall has shown."""
+
+    record_id: str
+    content: str
+    kind: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate(Noun):
+    """Two active records of one scope that say nearly the same."""
+
+    record_ids: tuple[str, str]
+    contents: tuple[str, str]
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction(Noun):
+    """Two active records that claim different values of a field for one and the same request.
+
+    Neither is a special case of the other: one scope is no part of the other.
+    """
+
+    field: str
+    record_ids: tuple[str, str]
+    values: tuple[Any, Any]
+    scopes: tuple[Scope, Scope]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit(Noun):
+    """Everything found in one workspace.
+
+    Attributes:
+        records: How many are active.
+        far_apart: Rows on which judge and cosine disagree: look at who is right.
+        notes: What could not be looked at, and why.
+    """
+
+    workspace_id: str
+    records: int
+    misleading: tuple[Misleading, ...]
+    far_apart: tuple[Disagreement, ...]
+    never_shown: tuple[NeverShown, ...]
+    duplicates: tuple[Duplicate, ...]
+    contradictions: tuple[Contradiction, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def found(self) -> bool:
+        """Whether there is anything to look at."""
+        return any((self.misleading, self.far_apart, self.duplicates, self.contradictions))
+
+
+def misleading(
+    records: Iterable[MemoryRecord], totals: Mapping[str, CreditTotals], config: LearnConfig
+) -> tuple[Misleading, ...]:
+    """Records with a positive outcome that were rarely followed to it, the luckiest first."""
+    found: list[Misleading] = []
+    for record in records:
+        known = totals.get(record.id)
+        if known and is_misleading(known, after=config.audit_after, rarely=config.rarely):
+            found.append(_misleading(record, known, config))
+    return tuple(sorted(found, key=lambda m: (-m.outcome * m.successes, m.record_id)))
+
+
+def _misleading(record: MemoryRecord, totals: CreditTotals, config: LearnConfig) -> Misleading:
+    known, followed = totals.successes_known
+    return Misleading(
+        record_id=record.id,
+        content=record.content,
+        kind=record.kind,
+        pinned=record.pinned,
+        attempts=totals.attempts,
+        successes=totals.successes,
+        known=known,
+        followed=followed,
+        outcome=totals.outcome / totals.attempts,
+        utility=utility(totals, config),
+        sign="judge" if totals.judged_successes else "cosine",
+    )
+
+
+def never_shown(records: Iterable[MemoryRecord], shown: Collection[str]) -> tuple[NeverShown, ...]:
+    """Records that no recall has shown, the oldest first."""
+    hidden = [record for record in records if record.id not in shown]
+    hidden.sort(key=lambda record: (record.created_at, record.id))
+    return tuple(NeverShown(r.id, r.content, r.kind, r.created_at) for r in hidden)
+
+
+def duplicates(
+    records: Sequence[MemoryRecord], near: Iterable[tuple[str, str, float]]
+) -> tuple[Duplicate, ...]:
+    """Pairs that say nearly the same in the same scope, the nearest first.
+
+    Args:
+        records: The active ones.
+        near: Pairs of ids that are near by cosine; each pair may be there twice.
+    """
+    by_id = {record.id: record for record in records}
+    found: dict[tuple[str, str], Duplicate] = {}
+    for one, other, cosine in near:
+        pair = (min(one, other), max(one, other))
+        first, second = by_id.get(pair[0]), by_id.get(pair[1])
+        if first is None or second is None or first is second or first.scope != second.scope:
+            continue
+        found[pair] = Duplicate(pair, (first.content, second.content), round(cosine, 4))
+    return tuple(sorted(found.values(), key=lambda d: (-d.cosine, d.record_ids)))
+
+
+def contradictions(records: Iterable[MemoryRecord]) -> tuple[Contradiction, ...]:
+    """Pairs of claims of which a request could meet both, and neither goes before the other."""
+    by_field: dict[str, list[MemoryRecord]] = {}
+    for record in sorted(records, key=lambda record: (record.created_at, record.id)):
+        for field in record.claim or {}:
+            by_field.setdefault(field, []).append(record)
+    return tuple(
+        found for field in sorted(by_field) for found in _contradictions(field, by_field[field])
+    )
+
+
+def _contradictions(field: str, records: Sequence[MemoryRecord]) -> Iterator[Contradiction]:
+    for one, other in combinations(records, 2):
+        values = (one.claim or {})[field], (other.claim or {})[field]
+        differ = normalised(str(values[0])) != normalised(str(values[1]))
+        if differ and _meet(one.scope, other.scope):
+            yield Contradiction(field, (one.id, other.id), values, (one.scope, other.scope))
+
+
+def _meet(one: Scope, other: Scope) -> bool:
+    """Whether both can apply to one request, and neither is the narrower of the two."""
+    if any(other.get(key, value) != value for key, value in one.items()):
+        return False
+    nested = one.items() < other.items() or other.items() < one.items()
+    return not nested

@@ -1,0 +1,123 @@
+"""How far "followed" tells what a counterfactual tells. Pure.
+
+A judge or a cosine sees that an action agrees with a memory. A counterfactual sees that the
+decision comes out otherwise without it. Only the second is about a cause; the share on which
+the two agree says how far the first may stand for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from memplugin.crediting import Followed
+from memplugin.diagnosis.chance import share_interval
+from memplugin.diagnosis.counterfactual import latest
+from memplugin.records import Counterfactual, Noun
+
+Sign = Literal["judge", "cosine"]
+
+
+@dataclass(frozen=True, slots=True)
+class SignAgreement(Noun):
+    """One sign of having been followed, against counterfactuals, over shown records.
+
+    Attributes:
+        followed_load_bearing: Followed, by this sign, and the decision is another without it.
+        followed_not: Followed, and the decision is the same without it.
+        interval: 95 %, of the share that agrees.
+    """
+
+    sign: Sign
+    followed_load_bearing: int
+    followed_not: int
+    ignored_load_bearing: int
+    ignored_not: int
+    interval: tuple[float, float]
+
+    @property
+    def compared(self) -> int:
+        """How many records both say something about."""
+        followed = self.followed_load_bearing + self.followed_not
+        return followed + self.ignored_load_bearing + self.ignored_not
+
+    @property
+    def agreement(self) -> float | None:
+        """Share on which they agree; None when there is nothing to compare."""
+        agreeing = self.followed_load_bearing + self.ignored_not
+        return agreeing / self.compared if self.compared else None
+
+    @property
+    def kappa(self) -> float | None:
+        """Cohen's kappa: agreement beyond chance, 1 for all, 0 for what chance gives.
+
+        None where one side always says the same, so that chance alone would do.
+        """
+        n = self.compared
+        followed = self.followed_load_bearing + self.followed_not
+        bearing = self.followed_load_bearing + self.ignored_load_bearing
+        chance = (followed * bearing + (n - followed) * (n - bearing)) / n**2 if n else 1.0
+        if self.agreement is None or chance == 1.0:
+            return None
+        return (self.agreement - chance) / (1 - chance)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration(Noun):
+    """What a sample of shown records gave.
+
+    Attributes:
+        sampled: How many records in how many decisions were looked at.
+        of: How many there were to draw from.
+        uncertain: Counterfactuals that say nothing; they count for nothing.
+        close_from: The cosine from which a record counts as followed.
+    """
+
+    sampled: int
+    of: int
+    uncertain: int
+    close_from: float
+    judge: SignAgreement
+    cosine: SignAgreement
+
+
+def calibration(
+    sample: Sequence[Followed],
+    found: Iterable[Counterfactual],
+    *,
+    of: int,
+    close_from: float,
+) -> Calibration:
+    """Compares the signs with the latest counterfactual of each record.
+
+    Raises:
+        ConfigError: SciPy is not installed.
+    """
+    verdicts = {(one.decision_id, one.record_id): one.verdict for one in latest(found)}
+    known = [(row, verdicts[row.key]) for row in sample if row.key in verdicts]
+    certain = [(row, verdict == "load_bearing") for row, verdict in known if verdict != "uncertain"]
+    judged = [(row.followed, b) for row, b in certain if row.followed is not None]
+    compared = [(row.cosine >= close_from, b) for row, b in certain if row.cosine is not None]
+    return Calibration(
+        sampled=len(known),
+        of=of,
+        uncertain=len(known) - len(certain),
+        close_from=close_from,
+        judge=_agreement("judge", judged),
+        cosine=_agreement("cosine", compared),
+    )
+
+
+def _agreement(sign: Sign, pairs: Sequence[tuple[bool, bool]]) -> SignAgreement:
+    counted = Counter(pairs)
+    agreeing = counted[True, True] + counted[False, False]
+    return SignAgreement(
+        sign=sign,
+        followed_load_bearing=counted[True, True],
+        followed_not=counted[True, False],
+        ignored_load_bearing=counted[False, True],
+        ignored_not=counted[False, False],
+        interval=share_interval(agreeing, len(pairs)),
+    )
