@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memplugin.memory.task import Task
     from memplugin.records import (
         Candidate,
+        Counterfactual,
         Decision,
         Evidence,
         Explanation,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Candidate",
     "Census",
+    "Counterfactual",
     "Decision",
     "Evidence",
     "Explanation",

@@ -1,4 +1,4 @@
-"""``memplugin counterfactual`` on the store that the demo leaves."""
+"""``memplugin counterfactual`` on a store whose decisions a scripted model has made."""
 
 from __future__ import annotations
 
@@ -8,15 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from memplugin.cli.main import app
+from memplugin import Memory, MemoryConfig, MemoryContext
+from memplugin.stories.board_pack import BoardPack
+from memplugin.stories.scripted import decider
+from memplugin.testing import HashingEmbedder
+
+KNOWN = ("The fiscal year starts in April.", "EMEA accounts are their focus.")
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("demo") / "store"
-    assert CliRunner().invoke(app, ["--store", str(store), "demo"]).exit_code == 0
+    store = tmp_path_factory.mktemp("counterfactual") / "store"
+    config = MemoryConfig(floor=-1.0)
+    with Memory.open(store, embeddings=HashingEmbedder(), config=config) as memory:
+        written = MemoryContext("ws_8841", "s_1", task_id="t_0")
+        memory.write_many(KNOWN, context=written)
+        for task, passed in (("t_0417", False), ("t_0418", False), ("t_0419", True)):
+            if passed:
+                memory.write("Revenue is reported net of tax.", context=written)
+            context = MemoryContext("ws_8841", "s_2", task_id=task)
+            memory.decide("Revenue?", context=context, answer=BoardPack, model=decider())
+            memory.report(context=context, succeeded=passed)
     return store
 
 
@@ -66,7 +79,7 @@ def test_what_can_not_be_tried_is_told(store: Path, run: Callable[..., Any]) -> 
     assert ended()[0] == 2
     assert "no task is named" in ended()[1]
     assert ended("t_9")[0] == 1
-    assert ended("t_0419", "--record", "m_9") == (2, ended("t_0419", "--record", "m_9")[1])
-    assert "was not shown" in ended("t_0419", "--record", "m_9")[1]
+    other = ended("t_0419", "--record", "m_9")
+    assert (other[0], "was not shown" in other[1]) == (2, True)
     assert "fewer than 4" in ended("t_0419", "--runs", "2")[1]
     assert ended("-w", "nowhere")[0] == 1

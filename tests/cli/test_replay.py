@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from memplugin import Memory, MemoryContext
-from memplugin.storage.ledger import SqlLedger
 from memplugin.cli.models import like
+from memplugin.storage.ledger import SqlLedger
 from memplugin.stories.scripted import decider
 from memplugin.testing import HashingEmbedder
 

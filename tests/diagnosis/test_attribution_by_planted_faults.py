@@ -320,6 +320,31 @@ def test_cited_and_the_answer_is_still_wrong(story: Story) -> None:
     assert shown(story.verdict()) == ("use", "misapplied")
 
 
+def test_not_cited_and_the_answer_hangs_on_it_all_the_same(story: Story) -> None:
+    needed = story.write()
+    story.write("The pack has twelve pages.", name="other")
+    story.decide(story.recall())
+    story.fail()
+    story.memory.counterfactual(
+        context=story.context("s_2"),
+        model=ScriptedChatModel(
+            lambda sent: answer("gross" if needed in str(sent[-1].content) else "net", [])
+        ),
+    )
+    assert shown(story.verdict()) == ("use", "misapplied")
+
+
+def test_shown_and_leaving_it_out_changes_nothing(story: Story) -> None:
+    story.write()
+    story.decide(story.recall())
+    story.fail()
+    model = ScriptedChatModel(lambda _: answer("gross", []))
+    story.memory.counterfactual(context=story.context("s_2"), model=model, deterministic=True)
+    verdict = story.verdict()
+    assert shown(verdict) == ("use", "ignored")
+    assert "counterfactual: leaving it out changes nothing" in verdict.evidence
+
+
 def test_shown_and_the_model_gave_no_answer(story: Story) -> None:
     story.write()
     story.memory.decide(

@@ -19,6 +19,7 @@ from memplugin.testing.memory import START
 NAMES = [
     "Candidate",
     "Census",
+    "Counterfactual",
     "Decision",
     "Evidence",
     "Explanation",

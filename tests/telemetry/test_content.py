@@ -85,6 +85,8 @@ def everything(memory: Memory, text: str) -> None:
     for answer, script in ((Pack, reply(text)), (Broken, reply(text)), (Pack, text)):
         model = ScriptedChatModel([script] * 2)
         memory.decide(text, context=later, answer=answer, model=model, retrieval=retrieval)
+    model = ScriptedChatModel(lambda _: reply(text))
+    memory.counterfactual(context=later, model=model, runs=4)
     fails = ScriptedChatModel([ValueError(text)] * 2)
     memory.decide(text, context=later, answer=Pack, model=fails)
     memory.report(context=later, succeeded=False, failure_mode=text, action=text)

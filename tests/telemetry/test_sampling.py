@@ -21,6 +21,7 @@ from scipy.stats import binom
 
 from memplugin import MemoryContext
 from memplugin.errors import ConfigError
+from memplugin.telemetry.baggage import task_baggage
 from memplugin.telemetry.randomness import bucket, randomness
 from memplugin.telemetry.sampling import TaskSampler, task_sampler
 from memplugin.testing import SpanCapture, memory_for_tests
@@ -204,6 +205,21 @@ def test_the_decision_travels_to_another_service_in_w3c_headers() -> None:
         inject(headers)
     span = there.get_tracer("agent").start_span("run", extract(headers))
     assert state_of(span) == headers["tracestate"] == "ot=th:0;rv:6be86154eeaf85"
+
+
+@pytest.mark.parametrize("task", ["t \ud800", "nul \x00", "é" * 3_000, "a, b; c=d"])
+def test_an_awkward_task_id_is_the_same_task_in_baggage_and_on_our_spans(task: str) -> None:
+    capture = SpanCapture(TracerProvider(sampler=task_sampler(1.0)))
+    context_ = MemoryContext("ws", "s", task_id=task)
+    with memory_for_tests(tracer_provider=capture.provider) as memory:
+        memory.recall("?", context=context_)
+        with task_baggage(task):
+            headers: dict[str, str] = {}
+            inject(headers)
+            capture.provider.get_tracer("host").start_span("request").end()
+    (ours,), (hosts,) = capture.named("search_memory"), capture.named("request")
+    assert state_of(ours) == state_of(hosts)
+    assert buckets([ours]) == buckets([hosts])
 
 
 # ---------------------------------------------------------------- what else stands in tracestate

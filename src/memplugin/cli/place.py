@@ -94,8 +94,7 @@ class Place:
         try:
             yield store
         finally:
-            store.index.close()
-            store.ledger.close()
+            store.close()
 
 
 def place_of(context: typer.Context) -> Place:

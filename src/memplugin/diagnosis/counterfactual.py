@@ -222,5 +222,5 @@ def citation_agreement(found: Iterable[Counterfactual]) -> CitationAgreement:
 
 def latest(found: Iterable[Counterfactual]) -> list[Counterfactual]:
     """Of several counterfactuals of one record in one decision, the last one made."""
-    ordered = sorted(found, key=lambda one: (one.created_at, one.id))
+    ordered = sorted(found, key=lambda one: one.created_at)  # the same time: as they came
     return list({(one.decision_id, one.record_id): one for one in ordered}.values())

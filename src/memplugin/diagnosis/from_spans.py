@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from memplugin.diagnosis.task_record import (
     CandidateEntry,
+    CounterfactualEntry,
     RetrievalEntry,
     TaskRecord,
     UseEntry,
     feeding,
+    flip_of,
 )
 from memplugin.diagnosis.traced_writes import (
     TracedWrites,
@@ -22,9 +24,10 @@ from memplugin.diagnosis.traced_writes import (
     whole_text,
     wrote_something,
 )
-from memplugin.records import Json, Override, Support
+from memplugin.records import Bearing, Json, Override, Support
 from memplugin.telemetry import names
 from memplugin.telemetry.readers.model import ReadSpan
+from memplugin.telemetry.report import NO_P_VALUE
 
 FORGOTTEN = "[forgotten]"
 """Stands where a forgotten text stood, as in the ledger."""
@@ -56,7 +59,8 @@ def record_from_spans(
     seen = {c.record_id for r in retrievals for c in r.candidates}
     decisions = _each(mine, names.USE)
     outcomes = [span for span in mine if span.name == names.OUTCOME.span_name]
-    use = _use(decisions[-1], traced) if decisions else UseEntry()
+    tried = [span for span in mine if span.name == names.LEAVE_OUT.span_name]
+    use = _use(decisions[-1], traced, tried) if decisions else UseEntry()
     return TaskRecord(
         task_id=task_id,
         workspace_id=workspace_id,
@@ -136,7 +140,8 @@ def _candidates(span: ReadSpan, traced: TracedWrites) -> Iterable[CandidateEntry
         )
 
 
-def _use(span: ReadSpan, traced: TracedWrites) -> UseEntry:
+def _use(span: ReadSpan, traced: TracedWrites, tried: Iterable[ReadSpan]) -> UseEntry:
+    bearing = tuple(_counterfactuals(span, tried))
     return UseEntry(
         cited_record_ids=span.texts(names.CITED_IDS),
         decision_id=span.text(names.DECISION_ID),
@@ -149,7 +154,29 @@ def _use(span: ReadSpan, traced: TracedWrites) -> UseEntry:
         at=at(span),
         contradicted_record_ids=span.texts(names.CONTRADICTED_IDS),
         overrides=tuple(_overrides(span, traced)),
+        counterfactual_flip=flip_of(bearing),
+        counterfactuals=bearing,
     )
+
+
+def _counterfactuals(
+    decision: ReadSpan, tried: Iterable[ReadSpan]
+) -> Iterable[CounterfactualEntry]:
+    """The last word on each record that was left out of this decision."""
+    last: dict[str, CounterfactualEntry] = {}
+    for span in tried:
+        if span.text(names.DECISION_ID) != decision.text(names.DECISION_ID):
+            continue
+        verdicts = span.texts(names.LEFT_OUT_VERDICTS)
+        p_values = span.numbers(names.LEFT_OUT_P_VALUES)
+        for place, record_id in enumerate(span.texts(names.LEFT_OUT_IDS)):
+            p_value = item(p_values, place)
+            last[record_id] = CounterfactualEntry(
+                record_id,
+                cast(Bearing, item(verdicts, place)),
+                None if p_value in (None, NO_P_VALUE) else p_value,
+            )
+    return last.values()
 
 
 def _overrides(span: ReadSpan, traced: TracedWrites) -> Iterable[Override]:

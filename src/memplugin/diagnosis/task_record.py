@@ -285,12 +285,13 @@ def _use(
             fed.candidates if fed else (), decision.answer or {}
         ),
         overrides=decision.overrides,
-        counterfactual_flip=_flip(bearing),
+        counterfactual_flip=flip_of(bearing),
         counterfactuals=bearing,
     )
 
 
-def _flip(tried: Sequence[CounterfactualEntry]) -> bool | None:
+def flip_of(tried: Sequence[CounterfactualEntry]) -> bool | None:
+    """Whether leaving some record out changes the answer; None when that can't be said."""
     verdicts = {one.verdict for one in tried}
     if "load_bearing" in verdicts:
         return True

@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from types import TracebackType
 from typing import Self
 
 from memplugin.config import MemoryConfig, MemoryContext
@@ -91,13 +90,8 @@ class Filler:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._open.__exit__(kind, error, at)
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
 
 def gold_records(task: Task) -> list[DirectRecord]:

@@ -21,7 +21,6 @@ from memplugin.evaluation.playing import (
     Models,
     Probe,
     Stage,
-    no_probe,
     play,
 )
 from memplugin.evaluation.results import MEMORY_OFF, MEMORY_ON, Results, TaskRun, in_order
@@ -62,7 +61,7 @@ class Lab:
     agent: Agent | None = None
     corrections: int = 0
     rig: Callable[[Task, Memory], Memory] = _unchanged
-    probe: Probe = no_probe
+    probe: Probe | None = None
     timer: Callable[[], float] = time.perf_counter
 
 
@@ -139,7 +138,7 @@ class _Runner:
             models=lab.models(task),
             agent=lab.agent or AGENTS[task.request.path],
             timer=lab.timer,
-            probe=lab.probe if arm == MEMORY_ON else no_probe,
+            probe=lab.probe if arm == MEMORY_ON else None,
             remembers=arm == MEMORY_ON,
             corrections=lab.corrections,
             ids=keys,

@@ -18,6 +18,7 @@ from memplugin.evaluation.grading import is_right
 from memplugin.evaluation.results import Cost, TaskRun
 from memplugin.evaluation.suite import Task
 from memplugin.evaluation.telling import remember_session, turn_id, write_records
+from memplugin.memory.diagnosing import judge
 from memplugin.memory.front import Memory
 from memplugin.memory.task import Task as Block
 from memplugin.records import Json, Need
@@ -29,11 +30,6 @@ DAY = timedelta(days=1)
 
 
 Probe = Callable[[Memory, TaskRecord], None]
-
-
-def no_probe(memory: Memory, record: TaskRecord) -> None:
-    """Finds out nothing more."""
-    del memory, record
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,7 @@ class Stage:
     models: Models
     agent: Agent
     timer: Callable[[], float]
-    probe: Probe = no_probe
+    probe: Probe | None = None
     remembers: bool = True
     corrections: int = 0
     ids: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -105,9 +101,9 @@ def play(stage: Stage) -> TaskRun:
             ids = _told(stage) if stage.remembers else {}
         stage.clock.set(task.asks_at)
         first = _attempt(stage, block, 1, task.request.text)
-        stage.probe(stage.memory, first.record)
-        record = block.record()
-        verdict = block.diagnose(_need(stage, ids)) if stage.remembers else None
+        record = _probed(stage, block, first.record)
+        if stage.remembers:
+            block.verdict = judge(stage.memory.store, record, _need(stage, ids))
         corrections, cost = _corrected(stage, block, first)
     return TaskRun(
         task_id=task.id,
@@ -118,7 +114,7 @@ def play(stage: Stage) -> TaskRun:
         corrections=corrections,
         cost=replace(cost, tokens_remembering=remembering.total),
         record=record,
-        verdict=verdict,
+        verdict=block.verdict,
     )
 
 
@@ -135,6 +131,13 @@ def _told(stage: Stage) -> dict[str, str]:
         if record.forgotten and record.key:
             memory.forget(ids[record.key], context=context, reason="as the suite says")
     return ids
+
+
+def _probed(stage: Stage, block: Block, record: TaskRecord) -> TaskRecord:
+    if stage.probe is None:
+        return record
+    stage.probe(stage.memory, record)
+    return block.record()
 
 
 def _need(stage: Stage, ids: Mapping[str, str]) -> Need:

@@ -167,7 +167,7 @@ def _count(read: Read, matcher: Matcher, counts: _Counts) -> None:
         )
         for place, r in enumerate(read.records)
     ]
-    counts.by += [m.by for m in matches]
+    counts.by.extend(m.by for m in matches)
 
 
 def _report(suite: Suite, reads: Sequence[Read], counts: _Counts) -> WriteReport:

@@ -7,7 +7,7 @@ that is left out. What the store does about an answer that goes against memory
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -30,6 +30,8 @@ from memplugin.memory.steps import Steps
 from memplugin.memory.store import Store
 from memplugin.memory.trying import Side, Trial, Tried, Trying
 from memplugin.records import Counterfactual, Decision
+from memplugin.telemetry import names
+from memplugin.telemetry.report import left_out
 from memplugin.text import digest
 
 
@@ -59,14 +61,31 @@ def counterfactual(
         record_id: without_records(call, [record_id])
         for record_id in _record_ids(store, decision, call, trial)
     }
-    trying = Trying(store, model, trial, call, runs, most=runs * (1 + len(sides)))
+    where = MemoryContext(decision.workspace_id, decision.session_id, task_id=decision.task_id)
+    hop = store.tracing.start(names.LEAVE_OUT, where)
+    try:
+        most = runs * (1 + len(sides))
+        trying = Trying(store, model, trial, call, hop, runs, most)
+        found = yield from _tried(store, decision, trying, sides)
+        store.ledger.save_counterfactuals(found)
+        hop.set(lambda: left_out(found, at=store.clock.now()))
+        return tuple(found)
+    except BaseException as error:
+        hop.failed(error)
+        raise
+    finally:
+        hop.end()
+
+
+def _tried(
+    store: Store, decision: Decision[Any], trying: Trying, sides: Mapping[str, StoredCall]
+) -> Steps[list[Counterfactual]]:
+    kept = Side(trying.call)
     found: list[Counterfactual] = []
-    kept = Side(call)
     for record_id, changed in sides.items():
         tried = yield from trying.compared(kept, Side(changed))
         found.append(_found(decision, record_id, trying, tried, store.clock.now()))
-    store.ledger.save_counterfactuals(found)
-    return tuple(found)
+    return found
 
 
 def _runs(store: Store, trial: Trial) -> int:

@@ -22,6 +22,7 @@ from memplugin.diagnosis.stored_call import ReadAnswer, StoredCall, by_class, by
 from memplugin.memory.steps import ModelCall, Steps
 from memplugin.memory.store import Store
 from memplugin.records import Json
+from memplugin.telemetry.spans import Hop
 from memplugin.use.decide import Settled, next_step
 
 OnRun = Callable[[int, int], None]
@@ -96,6 +97,7 @@ class Trying:
     model: BaseChatModel
     trial: Trial
     call: StoredCall
+    hop: Hop
     runs: int
     most: int
     done: int = 0
@@ -146,7 +148,7 @@ class Trying:
     def _run(self, side: Side) -> Steps[None]:
         call, replies = side.call, list[Settled]()
         while next_step(replies, self.store.config.decide_retries) == "again":
-            reply = yield ModelCall(self.model, call.schema, call.messages, call.options)
+            reply = yield ModelCall(self.model, call.schema, call.messages, call.options, self.hop)
             replies.append(settle(reply, call.schema, self.read))
         last = replies[-1]
         self.answered_by = last.reply.model or self.answered_by

@@ -73,7 +73,9 @@ def forget(
     with database.writing(workspace_id) as connection:
         record = found(connection, workspace_id, record_id)
         if record.status != "forgotten":
-            for one in (record, *_quoting(database, connection, record)):
+            # The record last: it takes itself out of what others were indexed with, and
+            # that would take them out of the outbox with their vectors still in the index.
+            for one in reversed([record, *_quoting(database, connection, record)]):
                 _Forgetting(database, connection, one).carry_out(reason, now)
             record = found(connection, workspace_id, record_id)
     database.fold_log()
@@ -115,6 +117,7 @@ class _Forgetting:
         self._erase_origins([str(o.id) for o in origins], turn_ids)
         seq = next_seq(self._database, self._connection, self._workspace)
         self._erase_record(seq, now)
+        self._erase_notes()
         quoted = Redactor(stated)
         for table, columns in _TEXTS:
             self._redact(table, columns, quoted)
@@ -199,6 +202,17 @@ class _Forgetting:
                 around=None,
                 source=None,
             )
+        )
+
+    def _erase_notes(self) -> None:
+        """What was noted about it; that it was observed stays."""
+        self._connection.execute(
+            update(evidence)
+            .where(
+                evidence.c.workspace_id == self._workspace,
+                evidence.c.record_id == self._record.id,
+            )
+            .values(note=None)
         )
 
     def _redact(

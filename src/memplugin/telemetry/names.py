@@ -75,7 +75,8 @@ DELETE = Operation("delete_memory", genai=True, when="forget, evict")
 USE = Operation("use_memory", genai=False, when="decide")
 OUTCOME = Operation("report_outcome", genai=False, when="report")
 TASK = Operation("memory_task", genai=False, when="a finished task's record and verdict")
-OPERATIONS = (SEARCH, UPSERT, DELETE, USE, OUTCOME, TASK)
+LEAVE_OUT = Operation("leave_out_memory", genai=False, when="counterfactual")
+OPERATIONS = (SEARCH, UPSERT, DELETE, USE, OUTCOME, TASK, LEAVE_OUT)
 
 # ---- on every span
 OPERATION_NAME = _define(
@@ -217,7 +218,7 @@ CANDIDATE_SHOWN = _define(
 CANDIDATE_EVENT = "memplugin.candidate"
 
 # ---- use
-DECISION_ID = _define("memplugin.decision.id", "string", "use", "The decision")
+DECISION_ID = _define("memplugin.decision.id", "string", "use, leave out", "The decision")
 DECISION_STATUS = _define("memplugin.decision.status", "string", "use", "What the reply was")
 DECISION_FLAGS = _define("memplugin.decision.flags", "string[]", "use", "What was noticed")
 ORDER_PRESERVED = _define(
@@ -261,6 +262,23 @@ VERDICT_STAGE = _define("memplugin.verdict.stage", "string", "task", "Stage that
 VERDICT_CAUSE = _define("memplugin.verdict.cause", "string", "task", "Cause within the stage")
 VERDICT_RECORD = _define("memplugin.verdict.record_id", "string", "task", "The record it is about")
 VERDICT_RANK = _define("memplugin.verdict.rank", "int", "task", "That record's rank")
+
+# ---- leave out
+LEFT_OUT_IDS = _define(
+    "memplugin.counterfactual.record_ids",
+    "string[]",
+    "leave out",
+    "Records that the decision was run without, one at a time",
+)
+LEFT_OUT_VERDICTS = _define(
+    "memplugin.counterfactual.verdicts", "string[]", "leave out", "load_bearing, not or uncertain"
+)
+LEFT_OUT_P_VALUES = _define(
+    "memplugin.counterfactual.p_values",
+    "double[]",
+    "leave out",
+    "Of the exact test; -1 where a deterministic model, or too few runs, gave it none",
+)
 
 # ---- links
 RELATION = _define(

@@ -12,6 +12,7 @@ from pydantic_core import to_jsonable_python
 from memplugin.claims import contradicted_ids
 from memplugin.records import (
     Candidate,
+    Counterfactual,
     Decision,
     Evidence,
     Json,
@@ -254,6 +255,24 @@ def finished(
         names.VERDICT_CAUSE: verdict.cause if verdict else None,
         names.VERDICT_RECORD: verdict.record_id if verdict else None,
         names.VERDICT_RANK: verdict.rank if verdict else None,
+    }
+
+
+NO_P_VALUE = -1.0
+"""Stands in an array, which can't leave one out."""
+
+
+def left_out(found: Sequence[Counterfactual], *, at: datetime) -> Json:
+    """Attributes of counterfactuals of one decision, at most 50 of them."""
+    shown = found[: names.MAX_CANDIDATES]
+    return {
+        names.AT: at.isoformat(),
+        names.DECISION_ID: found[0].decision_id if found else None,
+        names.LEFT_OUT_IDS: [one.record_id for one in shown],
+        names.LEFT_OUT_VERDICTS: [one.verdict for one in shown],
+        names.LEFT_OUT_P_VALUES: [
+            NO_P_VALUE if one.p_value is None else one.p_value for one in shown
+        ],
     }
 
 

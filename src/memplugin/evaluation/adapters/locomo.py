@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from memplugin.errors import ConfigError
 from memplugin.evaluation.adapters.places import DataSet
@@ -141,8 +141,8 @@ def _said(turn: Mapping[str, Any]) -> str:
 
 def _fact(given: list[Any]) -> Fact:
     text, named = given
-    turns = named if isinstance(named, list) else _APART.split(named)
-    return Fact(text, tuple(dict.fromkeys(turns)))
+    listed = cast(list[str], named) if isinstance(named, list) else _APART.split(named)
+    return Fact(text, tuple(dict.fromkeys(listed)))
 
 
 def _question(name: str, given: Mapping[str, Any], known: frozenset[str]) -> Question:

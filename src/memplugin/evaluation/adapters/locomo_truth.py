@@ -234,7 +234,9 @@ def _judged(conversation: Conversation, question: Question, k: int, filled: _Fil
     )
     memory.report(context=context, succeeded=False)
     shown = {candidate.record_id for candidate in retrieval.injected}
-    known = [_known(filled.facts.get(turn, frozenset()), shown) for turn in question.evidence]
+    known: list[Reached] = [
+        _known(filled.facts.get(turn, frozenset()), shown) for turn in question.evidence
+    ]
     record = memory.task_record(task, workspace_id=conversation.id)
     needs = [Need(turn_id=filled.turns[turn]) for turn in question.evidence]
     verdicts = [judge(memory.store, record, need) for need in needs]
@@ -261,13 +263,8 @@ def _place(stage: Reached) -> int:
 
 def _speechless() -> ScriptedChatModel:
     """Answers without citing anything."""
-    reply: Json = {
-        "memory_reasoning": "-",
-        "considered": "-",
-        "cited_record_ids": [],
-        "answer": "?",
-    }
-    return ScriptedChatModel([reply])
+    reasoning = {"memory_reasoning": "-", "considered": "-", "cited_record_ids": list[str]()}
+    return ScriptedChatModel([{**reasoning, "answer": "?"}])
 
 
 def _split(k: int, judged: Sequence[Judged]) -> Split:

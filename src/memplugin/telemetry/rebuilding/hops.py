@@ -11,7 +11,14 @@ from memplugin.telemetry import names
 from memplugin.telemetry.content import ContentPolicy
 from memplugin.telemetry.rebuilding.past import Link, PastHop, Spans, TaskPast, row_ref, span_of
 from memplugin.telemetry.rebuilding.writes import write_hops
-from memplugin.telemetry.report import candidate_events, decided, finished, reported, searched
+from memplugin.telemetry.report import (
+    candidate_events,
+    decided,
+    finished,
+    left_out,
+    reported,
+    searched,
+)
 
 
 def task_hops(past: TaskPast, others: Sequence[TaskPast] = ()) -> list[PastHop]:
@@ -25,6 +32,7 @@ def task_hops(past: TaskPast, others: Sequence[TaskPast] = ()) -> list[PastHop]:
     own, foreign = list(write_hops(past, spans)), list(_foreign(past, others, spans))
     writers = {record_id: hop.ref for hop in (*foreign, *own) for record_id in hop.made_records}
     own += [*_recalls(past, spans, writers), *_decisions(past, spans), *_outcomes(past, spans)]
+    own += _trials(past, spans)
     if not own:
         return []
     own.sort(key=lambda hop: hop.at)
@@ -106,6 +114,20 @@ def _outcomes(past: TaskPast, spans: Spans) -> Iterator[PastHop]:
             ref=ref,
             sampled=spans.sampled(context, ref),
             describe=lambda content, outcome=outcome: reported(outcome, content),
+        )
+
+
+def _trials(past: TaskPast, spans: Spans) -> Iterator[PastHop]:
+    for tried in past.rows.counterfactuals:
+        ref = span_of(past, tried.session_id, ("counterfactuals", tried.id), None)
+        context = past.context(tried.session_id)
+        yield PastHop(
+            operation=names.LEAVE_OUT,
+            context=context,
+            at=tried.created_at,
+            ref=ref,
+            sampled=spans.sampled(context, ref),
+            describe=lambda _, tried=tried: left_out([tried], at=tried.created_at),
         )
 
 

@@ -40,7 +40,9 @@ _FOLLOWED = """
 UPDATE memory_records SET confidence = (
     SELECT (memory_records.seed_confidence * 4.0 + SUM(weight * salience))
         / (4.0 + SUM(weight * salience))
-    FROM evidence WHERE evidence.record_id = memory_records.id
+    FROM evidence
+    WHERE evidence.workspace_id = memory_records.workspace_id
+    AND evidence.record_id = memory_records.id
 )
 WHERE NOT pinned AND id IN (SELECT record_id FROM evidence)
 """
