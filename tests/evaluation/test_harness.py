@@ -76,7 +76,9 @@ def test_a_user_gives_up_after_so_many_corrections(tmp_path: Path) -> None:
 def test_tokens_are_what_the_model_reports(tmp_path: Path) -> None:
     usage = {"input_tokens": 120, "output_tokens": 30, "total_tokens": 150}
     reply = AIMessage('{"code": 1}', usage_metadata=usage, response_metadata={"model_name": "m"})
-    remembered = AIMessage('{"memories": []}', usage_metadata=usage, response_metadata={"model_name": "m"})  # fmt: skip
+    named = {"model_name": "m"}
+    nothing = '{"memories": []}'
+    remembered = AIMessage(nothing, usage_metadata=usage, response_metadata=named)
     models = Models(ScriptedChatModel([remembered]), ScriptedChatModel([reply]))
     task = door(1, sessions=[session("Good morning.")])
     (counted,) = run(tmp_path, suite(task), models=lambda _: models)
@@ -89,7 +91,7 @@ def test_tokens_are_estimated_where_the_model_reports_none(tmp_path: Path) -> No
     (estimated,) = run(tmp_path, suite(door(1)))
     assert estimated.cost.estimated
     assert estimated.cost.tokens_in > 100
-    assert estimated.cost.tokens_of_memory == 7  # "The code of door 1 is 1." has 24 characters
+    assert estimated.cost.tokens_of_memory == 6  # "The code of door 1 is 1.": 24 characters
 
 
 def test_latency_is_the_time_from_request_to_answer(tmp_path: Path) -> None:

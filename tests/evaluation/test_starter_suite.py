@@ -93,7 +93,12 @@ def test_counterfactuals_change_no_verdict_and_find_what_carries_the_answer(
     tmp_path: Path,
 ) -> None:
     tasks = {task.id: task for task in starter_suite().tasks}
-    chosen = ("question-heard", "standing-passed-over", "exception-misapplied", "standing-beside-rank")
+    chosen = (
+        "question-heard",
+        "standing-passed-over",
+        "exception-misapplied",
+        "standing-beside-rank",
+    )
     suite = starter_suite().model_copy(update={"tasks": tuple(tasks[name] for name in chosen)})
 
     def leave_out(memory: Memory, record: TaskRecord) -> None:
@@ -106,7 +111,11 @@ def test_counterfactuals_change_no_verdict_and_find_what_carries_the_answer(
     runs = {r.task_id: r for r in run(tmp_path, suite, probe=leave_out)}
     assert all(r.as_planted for r in runs.values())
     found = {
-        name: {c.verdict for c in r.record.use.counterfactuals if r.record.use.cited_record_ids == (c.record_id,)}
+        name: {
+            c.verdict
+            for c in r.record.use.counterfactuals
+            if c.record_id in r.record.use.cited_record_ids
+        }
         for name, r in runs.items()
         if r.record
     }  # fmt: skip

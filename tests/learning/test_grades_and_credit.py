@@ -73,9 +73,7 @@ def record(id_: str, **fields: Any) -> MemoryRecord:
 )
 def test_an_outcome_is_graded_by_the_table(succeeded, attempt, failure_mode, value, binary):
     def graded(grades: Grades) -> float:
-        return grade(
-            succeeded=succeeded, attempt=attempt, failure_mode=failure_mode, grades=grades
-        )
+        return grade(succeeded=succeeded, attempt=attempt, failure_mode=failure_mode, grades=grades)
 
     assert graded(Grades()) == value
     assert graded(BINARY_GRADES) == binary

@@ -13,7 +13,7 @@ from memplugin.cli.place import Place, place_of
 
 DEFAULT_STORE = "demo-store"
 
-Story = Literal["board-pack", "escalation", "all"]
+Story = Literal["board-pack", "hardening", "escalation", "all"]
 
 
 def demo(
@@ -28,33 +28,48 @@ def demo(
     story: Annotated[
         Story,
         typer.Option(
-            help="The board pack fails at write, then at retrieval, then passes. The production "
-            "escalation is scripted: 2,000 tasks, one in fifty sampled, content hashed."
+            help="The board pack fails at write, then at retrieval, then passes. The others are "
+            "scripted: in the hardening run, tips get credit for successes they had no part in; "
+            "the production escalation has 2,000 tasks, one in fifty sampled, content hashed."
         ),
     ] = "all",
     as_json: AsJson = False,
 ) -> None:
     """Play the stories: what failed, and how that can be told.
 
-    The store of the board pack is --store, or ./demo-store; what an earlier demo left there
-    is replaced. Exits with 1 when a scripted agent does not fail where its faults were
-    planted, or when traces tell another story than the ledger.
+    The store of the board pack is --store, or ./demo-store, and that of the hardening run is
+    in it; what an earlier demo left there is replaced. Exits with 1 when a scripted agent
+    does not fail where its faults were planted, when credit does not fall as it should, or
+    when traces tell another story than the ledger.
     """
     place = place_of(context)
     told: dict[str, Any] = {}
     as_told = True
-    if story != "escalation":
-        store = Path(place.store or DEFAULT_STORE)
+    store = Path(place.store or DEFAULT_STORE)
+    if story in ("board-pack", "all"):
         told["board_pack"] = acts = _play(place, store, model, as_json=as_json)
         as_told = model != "scripted" or all(act["as_planted"] for act in acts)
+    if story == "hardening" or (story == "all" and model == "scripted"):
+        told["hardening"], as_promised = _harden(place, store / "hardening", as_json=as_json)
+        as_told = as_told and as_promised
     if story == "escalation" or (story == "all" and model == "scripted"):
         told["escalation"], as_promised = _escalate(place, as_json=as_json)
         as_told = as_told and as_promised
     if as_json:
         output.print_json(told)
     if not as_told:
-        output.warn("a verdict is not the planted one: please report this with the output above.")
+        output.warn("a story did not end as it is told: please report this with the output above.")
         raise typer.Exit(1)
+
+
+def _harden(place: Place, store: Path, *, as_json: bool) -> tuple[dict[str, Any], bool]:
+    # As below.
+    from memplugin.cli import demo_hardening  # noqa: PLC0415 -- see above
+
+    ended = demo_hardening.played(place.spans, store)
+    if not as_json:
+        output.show(*demo_hardening.view(ended, store))
+    return ended.to_json(), ended.as_told
 
 
 def _escalate(place: Place, *, as_json: bool) -> tuple[dict[str, Any], bool]:

@@ -123,8 +123,7 @@ def _not_a_candidate(case: _Case) -> Verdict | None:
         )
     if excluded:
         return case.verdict("retrieval", "filtered_out", f"the request's {excluded} exclude it")
-    indexed_at = case.entry.indexed_at
-    if indexed_at is None or (case.asked_at and indexed_at > case.asked_at):
+    if _waited(case):
         return case.verdict(
             "retrieval", "not_indexed", "the vector index did not hold it when the task asked"
         )
@@ -138,6 +137,17 @@ def _not_a_candidate(case: _Case) -> Verdict | None:
         + ("; its exact rank can be told from the ledger only" if case.census.traced else ""),
         rank=rank,
     )
+
+
+def _waited(case: _Case) -> bool:
+    """Whether the record waited for the index when the task asked.
+
+    A later ``reindex`` moves ``indexed_at``; that nothing waited then is on the retrieval.
+    """
+    retrieval, indexed_at = case.record.retrieval, case.entry.indexed_at
+    if retrieval is not None and retrieval.pending_index == 0:
+        return False
+    return indexed_at is None or (case.asked_at is not None and indexed_at > case.asked_at)
 
 
 def _candidates(case: _Case) -> Sequence[CandidateEntry]:

@@ -229,11 +229,11 @@ def script_of(state: Work) -> str:
 # ---------------------------------------------------------------- the judge
 
 _ASKS_FOR = (
-    ("crypto polic", "update-crypto-policies"),
-    ("update-crypto-policies", "update-crypto-policies"),
-    ("write the whole file", "cat <<EOF >"),
-    ("check its file", " -"),
-    ("restart the service", "systemctl restart"),
+    ("crypto polic", ("update-crypto-policies",)),
+    ("update-crypto-policies", ("update-crypto-policies",)),
+    ("write the whole file", ("cat <<EOF >",)),
+    ("check its file", ("ssh -G", "sshd -t")),
+    ("restart the service", ("systemctl restart",)),
 )
 """What a memory speaks of, and what a script that follows it does."""
 
@@ -245,9 +245,10 @@ def judge() -> ScriptedChatModel:
         memory, action = (json.loads(line) for line in str(messages[-1].text).splitlines())
         content, script = str(memory["memory"]), str(action["action"])
         asked = next(does for says, does in _ASKS_FOR if says in content)
-        followed = asked in script
-        does = "does" if followed else "does not"
-        return {"reasoning": f"It asks for {asked!r}; the script {does}.", "followed": followed}
+        followed = any(command in script for command in asked)
+        does = "has" if followed else "has not"
+        reasoning = f"It asks for {' or '.join(asked)}, which the script {does}."
+        return {"reasoning": reasoning, "followed": followed}
 
     return ScriptedChatModel(reply)
 
