@@ -18,6 +18,7 @@ def main_of(name: str) -> Any:
 def test_there_is_a_test_for_every_example() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "board_pack.py",
+        "hardening_run.py",
         "production_escalation.py",
     }
 
@@ -39,3 +40,13 @@ def test_the_production_escalation_is_told_from_the_kept_traces(
     assert "only some sessions were kept: 0" in said
     assert "the ledger agrees: True" in said
     assert "agrees: False" not in said
+
+
+def test_the_hardening_run_ends_with_the_misleading_tips_gone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main_of("hardening_run.py")()
+    said = capsys.readouterr().out
+    assert "the audit calls misleading: 5" in said
+    assert "evicted: 5" in said
+    assert "now passes: True" in said

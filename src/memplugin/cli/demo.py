@@ -13,7 +13,7 @@ from memplugin.cli.place import Place, place_of
 
 DEFAULT_STORE = "demo-store"
 
-Story = Literal["board-pack", "hardening", "escalation", "all"]
+Story = Literal["board-pack", "wasp", "hardening", "escalation", "all"]
 
 
 def demo(
@@ -29,7 +29,8 @@ def demo(
         Story,
         typer.Option(
             help="The board pack fails at write, then at retrieval, then passes. The others are "
-            "scripted: in the hardening run, tips get credit for successes they had no part in; "
+            "scripted: in the wasp work order, the right vendor is known and ranked fourth; in the "
+            "hardening run, tips get credit for successes they had no part in; "
             "the production escalation has 2,000 tasks, one in fifty sampled, content hashed."
         ),
     ] = "all",
@@ -49,6 +50,9 @@ def demo(
     if story in ("board-pack", "all"):
         told["board_pack"] = acts = _play(place, store, model, as_json=as_json)
         as_told = model != "scripted" or all(act["as_planted"] for act in acts)
+    if story == "wasp" or (story == "all" and model == "scripted"):
+        told["wasp"], as_promised = _dispatch(place, store / "wasp", as_json=as_json)
+        as_told = as_told and as_promised
     if story == "hardening" or (story == "all" and model == "scripted"):
         told["hardening"], as_promised = _harden(place, store / "hardening", as_json=as_json)
         as_told = as_told and as_promised
@@ -60,6 +64,16 @@ def demo(
     if not as_told:
         output.warn("a story did not end as it is told: please report this with the output above.")
         raise typer.Exit(1)
+
+
+def _dispatch(place: Place, store: Path, *, as_json: bool) -> tuple[dict[str, Any], bool]:
+    # As below.
+    from memplugin.cli import demo_wasp  # noqa: PLC0415 -- see above
+
+    ended = demo_wasp.played(place.spans, store)
+    if not as_json:
+        output.show(*demo_wasp.view(ended, store))
+    return ended.to_json(), ended.as_told
 
 
 def _harden(place: Place, store: Path, *, as_json: bool) -> tuple[dict[str, Any], bool]:

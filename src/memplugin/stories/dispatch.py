@@ -104,8 +104,9 @@ def play(open_memory: OpenMemory, base: MemoryConfig) -> Dispatched:
     with open_memory(base, clock) as memory:
         ids = {told.content: story.tell(memory, told, n) for n, told in enumerate(story.BELIEFS)}
         primex = ids[story.PRIMEX.content]
-        acts = tuple(_act(memory, act, primex) for act in story.ACTS)
+        # First, so that no outcome of an act has its part in them.
         rankings = tuple(_ranking(memory, policy) for policy in ("evidence_bonus", "balanced"))
+        acts = tuple(_act(memory, act, primex) for act in story.ACTS)
         plumber = _plumber(memory, base)
     return Dispatched(rankings, acts, plumber, ids[story.MANAGER.content], primex)
 
