@@ -20,6 +20,7 @@ def test_there_is_a_test_for_every_example() -> None:
         "board_pack.py",
         "hardening_run.py",
         "production_escalation.py",
+        "wasp_work_order.py",
     }
 
 
@@ -50,3 +51,16 @@ def test_the_hardening_run_ends_with_the_misleading_tips_gone(
     assert "the audit calls misleading: 5" in said
     assert "evicted: 5" in said
     assert "now passes: True" in said
+
+
+def test_the_wasp_work_order_shows_both_rankings_and_both_rules(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main_of("wasp_work_order.py")()
+    said = capsys.readouterr().out
+    assert "1  1.91  The onsite manager" in said
+    assert "4  0.81  Primex" in said
+    for verdict in ("retrieval / below_cutoff", "use / overridden", "none / passed"):
+        assert f"verdict: {verdict}" in said
+    assert "the plumber: 0.81 before, 0.87 after" in said
+    assert "the old rule on the same evidence: 0.50" in said

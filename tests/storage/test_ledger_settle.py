@@ -66,10 +66,14 @@ def test_an_accepted_proposal_becomes_a_record_with_everything_it_said(ledger: S
     }
 
 
-def test_a_record_keeps_the_confidence_it_was_written_with_as_a_seed_of_strength_four(ledger: SqlLedger) -> None:
+def test_a_record_keeps_the_confidence_it_was_written_with_as_a_seed_of_strength_four(
+    ledger: SqlLedger,
+) -> None:
     write(ledger, "the office closes at six", confidence=0.75)
     with connection_of(ledger) as connection:
-        row = connection.execute(text("SELECT seed_confidence, seed_strength FROM memory_records")).one()
+        row = connection.execute(
+            text("SELECT seed_confidence, seed_strength FROM memory_records")
+        ).one()
     assert tuple(row) == (0.75, 4.0)
 
 

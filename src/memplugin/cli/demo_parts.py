@@ -54,13 +54,18 @@ def prepare(store: Path) -> None:
     Raises:
         ConfigError: the folder has something else in it.
     """
-    if store.exists() and any(store.iterdir()) and not (store / MARK).exists():
+    if store.exists() and not _by_a_demo(store):
         raise ConfigError(
             f"{store} is not empty and no demo made it: name another folder with --store."
         )
     shutil.rmtree(store, ignore_errors=True)
     store.mkdir(parents=True)
     (store / MARK).touch()
+
+
+def _by_a_demo(store: Path) -> bool:
+    """Whether an earlier demo made the folder, or all that is in it."""
+    return (store / MARK).exists() or all((one / MARK).exists() for one in store.iterdir())
 
 
 def opener(store: Path, provider: TracerProvider) -> OpenMemory:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from memplugin.records import Candidate, Cut
 from memplugin.retrieval.rank import Hit, Ranked
 
-
 LIKE_ENOUGH_ON_TOPIC = 0.5
 """Share of the floor that will do for a record whose scope is about what the request is
 about: "Wasps: whom to send?" and "Primex handles all pest issues" have a cosine of .16."""
