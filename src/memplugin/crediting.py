@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from memplugin.learn_config import CreditWeights
-from memplugin.records import CreditTotals, Noun
+from memplugin.records import Credited, CreditTotals, Noun
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +111,22 @@ class Crediting(Protocol):
         ...
 
     def credit(
-        self, workspace_id: str, record_ids: Iterable[str] | None, weights: CreditWeights
-    ) -> dict[str, CreditTotals]:
-        """Sums over the reported attempts in which each record was shown.
+        self, workspace_id: str, record_ids: Iterable[str], weights: CreditWeights
+    ) -> dict[str, Credited]:
+        """What a ranking needs to know of records, in one query however long the history.
 
         Args:
             workspace_id: The workspace.
-            record_ids: None for every record that has any.
+            record_ids: The candidates.
             weights: Who gets how much of an outcome.
 
         Returns:
-            A record that was in no reported attempt is absent.
+            A record that was shown in no reported attempt is absent.
         """
+        ...
+
+    def credit_totals(self, workspace_id: str, weights: CreditWeights) -> dict[str, CreditTotals]:
+        """Everything that is known of each record of a workspace that was shown."""
         ...
 
     def ever_shown(self, workspace_id: str) -> frozenset[str]:

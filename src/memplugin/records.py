@@ -560,6 +560,19 @@ class Outcome(Noun):
 
 
 @dataclass(frozen=True, slots=True)
+class Credited(Noun):
+    """What a record has earned, over the reported attempts in which it was shown.
+
+    Attributes:
+        attempts: How many.
+        credited: Sum of value × confidence × weight.
+    """
+
+    attempts: int
+    credited: float
+
+
+@dataclass(frozen=True, slots=True)
 class CreditTotals(Noun):
     """What is known of one record over the reported attempts in which it was shown.
 

@@ -142,3 +142,17 @@ def test_a_model_that_is_none_is_refused(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, ["--store", str(tmp_path / "s"), "demo", "--model", "gpt"])
     assert refused.exit_code == 2
     assert "scripted, local or PROVIDER:NAME" in refused.output
+
+
+def test_the_hardening_run_retires_the_misleading_tips_and_its_store_can_be_asked(
+    tmp_path: Path,
+) -> None:
+    store = tmp_path / "store"
+    told = json.loads(run("--store", str(store), "demo", "--story", "hardening", "--json").stdout)
+    ended = told["hardening"]
+    assert {e["record_id"] for e in ended["evicted"]} == set(ended["misleading"])
+    asked = ("--store", str(store / "hardening"))
+    workspace = ("--workspace", "ws_hardening")
+    run(*asked, "evict", *workspace, "--undo", ended["misleading"][0])
+    audit = json.loads(run(*asked, "audit", *workspace, "--json").stdout)
+    assert [m["record_id"] for m in audit["misleading"]] == [ended["misleading"][0]]

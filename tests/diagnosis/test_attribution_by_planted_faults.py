@@ -257,20 +257,6 @@ def test_a_record_beyond_the_depth_has_its_exact_rank(story: Story) -> None:
     assert (*shown(verdict), verdict.rank) == ("retrieval", "beyond_depth", 31)
 
 
-def test_an_index_built_again_later_does_not_change_the_verdict(story: Story) -> None:
-    needed = story.write("tax is taken off")
-    story.memory.write_many(
-        [f"board pack with revenue by region number {n}" for n in range(30)],
-        context=story.context("s_1"),
-    )
-    story.decide(story.recall(policy="similarity"))
-    story.fail()
-    story.memory.store.ledger.unindex_all()
-    story.memory.flush()
-    verdict = story.verdict(Need(record_ids=(needed,)))
-    assert (*shown(verdict), verdict.rank) == ("retrieval", "beyond_depth", 31)
-
-
 def test_a_record_below_the_cut_off(story: Story) -> None:
     needed = story.write("the pack is net of tax")
     story.memory.write_many(

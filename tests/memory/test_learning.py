@@ -367,11 +367,11 @@ def test_killed_in_the_middle_and_run_again_it_gives_the_same_table(tmp_path: Pa
         assert 0 < done < 40
         assert memory.learn(model=judge()).judged == 60 - done
         disturbed = table(memory)
-        credit = memory.store.ledger.credit("ws", None, LearnConfig().weights)
+        credit = memory.store.ledger.credit_totals("ws", LearnConfig().weights)
     with _store(tmp_path / "undisturbed") as memory:
         memory.learn(model=judge())
         assert table(memory) == disturbed
-        assert memory.store.ledger.credit("ws", None, LearnConfig().weights) == credit
+        assert memory.store.ledger.credit_totals("ws", LearnConfig().weights) == credit
 
 
 def test_interrupted_it_keeps_what_was_scored(memory: Memory) -> None:

@@ -62,7 +62,11 @@ def score(ledger: SqlLedger, **scores: Any) -> None:
 
 
 def credited(ledger: SqlLedger, record: MemoryRecord, weights: CreditWeights = WEIGHTS) -> float:
-    return ledger.credit(WORKSPACE, [record.id], weights)[record.id].credited
+    """By both ways of reading it, which agree."""
+    found = ledger.credit(WORKSPACE, [record.id], weights)[record.id]
+    totals = ledger.credit_totals(WORKSPACE, weights)[record.id]
+    assert (found.attempts, found.credited) == (totals.attempts, pytest.approx(totals.credited))
+    return found.credited
 
 
 # ---------------------------------------------------------------- joining
@@ -74,7 +78,7 @@ def test_a_retrieval_is_joined_to_its_attempt_whichever_was_written_first(ledger
     steps = [lambda: show(ledger, record), lambda: report(ledger, 1.0)]
     for step in steps if shown_first else reversed(steps):
         step()
-    assert ledger.credit(WORKSPACE, None, WEIGHTS) == {
+    assert ledger.credit_totals(WORKSPACE, WEIGHTS) == {
         # one attempt of value 1 * confidence 1 * weight 0.5, since nothing is known of it
         record.id: replace(NOTHING, attempts=1, successes=1, outcome=1.0, credited=0.5)
     }
@@ -88,7 +92,7 @@ def test_a_retrieval_is_joined_to_its_attempt_whichever_was_written_first(ledger
 
 def test_nothing_is_credited_before_the_attempt_is_reported(ledger):
     show(ledger, write(ledger, "net of tax"))
-    assert ledger.credit(WORKSPACE, None, WEIGHTS) == {}
+    assert ledger.credit_totals(WORKSPACE, WEIGHTS) == {}
 
 
 @pytest.mark.parametrize(
@@ -98,8 +102,8 @@ def test_another_attempt_is_not_joined(ledger, other):
     record = write(ledger, "net of tax")
     show(ledger, record)
     report(ledger, 1.0, **other)
-    assert ledger.credit(WORKSPACE, None, WEIGHTS) == {}
-    assert ledger.credit("ws_2", None, WEIGHTS) == {}
+    assert ledger.credit_totals(WORKSPACE, WEIGHTS) == {}
+    assert ledger.credit_totals("ws_2", WEIGHTS) == {}
 
 
 def test_a_candidate_that_was_not_injected_earns_nothing_and_loses_nothing(ledger):
@@ -116,7 +120,7 @@ def test_a_record_shown_twice_in_one_attempt_has_had_one_chance(ledger):
     show(ledger, record, id="r_1")
     show(ledger, record, id="r_2")
     report(ledger, 1.0)
-    assert ledger.credit(WORKSPACE, None, WEIGHTS)[record.id].attempts == 1
+    assert ledger.credit_totals(WORKSPACE, WEIGHTS)[record.id].attempts == 1
     assert credited(ledger, record) == 0.5
 
 
@@ -125,7 +129,7 @@ def test_reporting_an_attempt_again_replaces_what_it_was_worth(ledger):
     show(ledger, record)
     report(ledger, 1.0)
     report(ledger, -0.2, failure_mode="health_failure")
-    assert ledger.credit(WORKSPACE, None, WEIGHTS) == {
+    assert ledger.credit_totals(WORKSPACE, WEIGHTS) == {
         record.id: replace(NOTHING, attempts=1, outcome=-0.2, credited=-0.1)
     }
 
@@ -179,7 +183,7 @@ def test_what_is_known_is_counted_by_sign(ledger):
         report(ledger, 1.0 if attempt % 2 else 0.0, attempt=attempt)
         [row] = [row for row in rows(ledger) if row.attempt == attempt]
         ledger.save_scores([Score(row, followed=followed, cosine=cosine)], LATER)
-    assert ledger.credit(WORKSPACE, None, WEIGHTS)[record.id] == CreditTotals(
+    assert ledger.credit_totals(WORKSPACE, WEIGHTS)[record.id] == CreditTotals(
         attempts=5,
         successes=3,  # attempts 1, 3 and 5
         outcome=3.0,
@@ -370,7 +374,7 @@ def test_the_sums_are_always_those_of_the_rows(changes):
         else:
             waiting = rows(ledger)[:2]
             ledger.save_scores([Score(r, followed=one, cosine=two) for r in waiting], LATER)
-    found = ledger.credit(WORKSPACE, None, WEIGHTS)
+    found = ledger.credit_totals(WORKSPACE, WEIGHTS)
     assert {id_: (t.attempts, pytest.approx(t.credited)) for id_, t in found.items()} == by_hand(
         ledger
     )
@@ -393,7 +397,7 @@ def test_writers_at_the_same_time_lose_no_credit(shared_url):
         jobs = [pool.submit(job, n) for n in range(1, 17) for job in (attempt, reported)]
     for job in jobs:
         job.result()
-    sums = ledger.credit(WORKSPACE, None, WEIGHTS)
+    sums = ledger.credit_totals(WORKSPACE, WEIGHTS)
     assert {t.attempts for t in sums.values()} == {16}
     assert [t.credited for t in sums.values()] == [8.0, 8.0, 8.0]
     ledger.close()

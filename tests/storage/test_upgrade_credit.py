@@ -98,7 +98,7 @@ def fill(connection: Connection) -> None:
 def test_rows_of_before_have_no_scores_and_count_as_the_neutral_weight(old_url: str) -> None:
     assert SqlLedger.upgrade(old_url) == migrations.HEAD
     ledger = SqlLedger.open(old_url, create=False)
-    assert ledger.credit("ws", None, CreditWeights()) == {
+    assert ledger.credit_totals("ws", CreditWeights()) == {
         # a: attempt 1 (shown twice, one chance) 1.0 * 0.5 * 0.5, attempt 2: 0
         "a": replace(SAID_NOTHING, attempts=2, successes=1, outcome=0.5, credited=0.25),
         # b: attempt 1; attempt 3 was not reported
@@ -127,7 +127,7 @@ def test_outcomes_reported_after_the_upgrade_change_the_sums_of_before(old_url: 
     ledger = SqlLedger.open(old_url, create=False)
     ledger.save_outcome(outcome(), None)
     ledger.save_outcome(outcome(id="a_1", attempt=1, succeeded=False, value=-0.2), None)
-    sums = ledger.credit("ws", None, CreditWeights())
+    sums = ledger.credit_totals("ws", CreditWeights())
     # attempt 1 is now worth -0.2, attempt 2 is worth 0 and attempt 3 (of b) 0.8; half each
     assert {name: (t.attempts, t.successes, t.credited) for name, t in sums.items()} == {
         "a": (2, 0, -0.1),

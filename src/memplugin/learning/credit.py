@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from memplugin.learn_config import CreditWeights, LearnConfig, twentieths
-from memplugin.records import CreditTotals
+from memplugin.records import Credited, CreditTotals
 
 
 def weight(followed: bool | None, cosine: float | None, weights: CreditWeights) -> float:  # noqa: FBT001 -- a value, not a switch
@@ -22,7 +22,7 @@ def weight(followed: bool | None, cosine: float | None, weights: CreditWeights) 
     return weights.close if twentieths(cosine) >= weights.close_twentieths else weights.far
 
 
-def utility(totals: CreditTotals, config: LearnConfig) -> float:
+def utility(totals: Credited | CreditTotals, config: LearnConfig) -> float:
     """What showing a memory was worth, on average over attempts, shrunk towards the prior.
 
     ``(Σ value·confidence·weight + prior_attempts·prior) / (attempts + prior_attempts)``: the
@@ -35,7 +35,7 @@ def utility(totals: CreditTotals, config: LearnConfig) -> float:
     return (totals.credited + config.prior_attempts * config.prior) / attempts
 
 
-def credit(totals: CreditTotals | None, config: LearnConfig) -> float:
+def credit(totals: Credited | CreditTotals | None, config: LearnConfig) -> float:
     """The score part: utility above the prior; 0 for a record without a history."""
     return 0.0 if totals is None else utility(totals, config) - config.prior
 

@@ -32,7 +32,7 @@ def audit(store: Store, workspace_id: str) -> Audit:
     return Audit(
         workspace_id=workspace_id,
         records=len(records),
-        misleading=misleading(records, ledger.credit(workspace_id, None, config.weights), config),
+        misleading=misleading(records, ledger.credit_totals(workspace_id, config.weights), config),
         far_apart=tuple(ledger.disagreements(workspace_id, config.far_apart, MOST_FAR_APART)),
         never_shown=never_shown(records, ledger.ever_shown(workspace_id)),
         duplicates=duplicates(records, near),

@@ -17,7 +17,7 @@ from memplugin.telemetry.spans import Hop
 
 def evict(store: Store, workspace_id: str, *, dry_run: bool) -> list[Eviction]:
     """Retires the records of a workspace that credit says should go."""
-    sums = store.ledger.credit(workspace_id, None, store.config.learn.weights)
+    sums = store.ledger.credit_totals(workspace_id, store.config.learn.weights)
     records = store.ledger.records(workspace_id, sums)
     due = evictions(records.values(), sums, store.config)
     if dry_run:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from memplugin.crediting import Disagreement, Followed, Score, Shown
 from memplugin.learn_config import CreditWeights
-from memplugin.records import CreditTotals
+from memplugin.records import Credited, CreditTotals
 from memplugin.storage import credit, follows
 from memplugin.storage.engine import Database
 
@@ -34,10 +34,14 @@ class SqlCrediting:
         follows.save_scores(self._database, scores, now)
 
     def credit(
-        self, workspace_id: str, record_ids: Iterable[str] | None, weights: CreditWeights
-    ) -> dict[str, CreditTotals]:
-        """Sums over the reported attempts in which each record was shown."""
+        self, workspace_id: str, record_ids: Iterable[str], weights: CreditWeights
+    ) -> dict[str, Credited]:
+        """What a ranking needs to know of records, in one query however long the history."""
         return credit.credit(self._database, workspace_id, record_ids, weights)
+
+    def credit_totals(self, workspace_id: str, weights: CreditWeights) -> dict[str, CreditTotals]:
+        """Everything that is known of each record of a workspace that was shown."""
+        return credit.credit_totals(self._database, workspace_id, weights)
 
     def ever_shown(self, workspace_id: str) -> frozenset[str]:
         """Ids of the records that were shown at least once."""
