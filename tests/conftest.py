@@ -20,6 +20,12 @@ from memplugin.storage.ledger import SqlLedger
 from memplugin.storage.tables import metadata
 
 
+@pytest.fixture(autouse=True)
+def no_given_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed does not depend on the terminal that the tests run in."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture(scope="session")
 def minilm() -> SentenceTransformerEmbedder:
     """The default model, loaded once for all tests."""

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import __main__ as command
-from benchmarks import importing, locomo, quality, results, scale, speed
+from benchmarks import credit, importing, locomo, quality, results, scale, speed
 from benchmarks.results import Figure, Part, Target
 from benchmarks.timing import Timings, in_turns
 from memplugin.testing import HashingEmbedder
@@ -146,3 +146,12 @@ def test_the_command_runs_one_part_and_keeps_it(
     assert command.main(["quality", "--quick"]) == 0
     assert "LoCoMo is not here" in capsys.readouterr().out
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_credit_benchmark_measures_scoring_and_recall() -> None:
+    sizes = credit.Sizes(judged=16, compared=8, records=20, history=32, rounds=4)
+    learn, recall = credit.run(sizes, embedder=HashingEmbedder())
+    # 16 rows of 0.2 s, 8 at a time, can't take less than 0.4 s.
+    assert learn.value("learn with a judge") >= 0.4
+    assert learn.value("learn by cosine alone") > 0
+    assert recall.value(credit.WITH) > 0

@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
 from memplugin import Memory, MemoryConfig, MemoryContext
+from memplugin.diagnosis.traced_writes import TracedWrites
 from memplugin.errors import ConfigError, RecordNotFound, StoreError
 from memplugin.learn_config import BINARY_GRADES, LearnConfig
 from memplugin.testing import InMemoryIndex, ScriptedChatModel, SpanCapture, memory_for_tests
@@ -376,3 +377,17 @@ def test_calibration_needs_something_scored(memory: Memory) -> None:
     decided(memory)
     with pytest.raises(ConfigError, match="sample is 0"):
         memory.calibrate(0, workspace_id="ws", model=_decider())
+
+
+def test_traces_alone_tell_that_a_record_was_evicted_and_taken_back() -> None:
+    capture = SpanCapture()
+    with memory_for_tests(tracer_provider=capture.provider) as memory:
+        harmful = harmed(memory)
+        memory.evict(workspace_id="ws")
+        gone = TracedWrites.on(capture.read()).of_record(harmful)
+        memory.restore(harmful, context=CONTEXT)
+        back = TracedWrites.on(capture.read()).of_record(harmful)
+    assert gone is not None
+    assert back is not None
+    assert (gone.status, gone.retired_at is None) == ("evicted", False)
+    assert (back.status, back.retired_at) == ("active", None)
