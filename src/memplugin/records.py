@@ -565,7 +565,7 @@ class Credited(Noun):
 
     Attributes:
         attempts: How many.
-        credited: Sum of value × confidence × weight.
+        credited: Sum of value times confidence times weight.
     """
 
     attempts: int
