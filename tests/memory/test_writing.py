@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 
 from memplugin import Memory, MemoryConfig, MemoryContext
 from memplugin.errors import ConfigError, StoreError
-from memplugin.testing import HashingEmbedder, ScriptedChatModel, memory_for_tests
+from memplugin.testing import FixedClock, HashingEmbedder, ScriptedChatModel, memory_for_tests
 
 CONTEXT = MemoryContext("ws", "s_1", task_id="t_1")
 SAID = [{"role": "user", "content": "Please report revenue net of tax from now on."}]
@@ -103,6 +104,21 @@ def test_another_extractor_reads_the_turns_again(memory: Memory) -> None:
             SAID, context=CONTEXT, model=ScriptedChatModel([{"memories": [proposed()]}])
         )
     assert [receipt.ruling for receipt in receipts] == ["accepted"]
+
+
+def test_an_old_session_read_again_keeps_the_dates_on_which_it_was_said() -> None:
+    clock = FixedClock(datetime(2026, 3, 2, 9, 0, tzinfo=UTC))
+    said = [{"role": "user", "content": "Since yesterday we report revenue net of tax."}]
+    told = proposed(quote="Since yesterday we report revenue net of tax", time_phrase="yesterday")
+    with memory_for_tests(clock=clock) as memory:
+        memory.remember(said, context=CONTEXT, model=ScriptedChatModel([{"memories": []}]))
+        clock.advance(timedelta(weeks=3))
+        model = ScriptedChatModel([{"memories": [told]}])
+        with memory_for_tests_like(memory, extraction_prompt="Store requests too.") as better:
+            (receipt,) = better.remember(said, context=CONTEXT, model=model)
+            record = better.get(receipt.record_id or "", context=CONTEXT)
+    assert "2026-03-02" in str(model.calls[0][-1].content)
+    assert record.occurred_at.date() == date(2026, 3, 1)
 
 
 def memory_for_tests_like(memory: Memory, **config: Any) -> Memory:

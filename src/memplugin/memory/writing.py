@@ -72,10 +72,14 @@ def remember(
                 )
             )
             return receipts
+        when = _when_said(store, context, unread)
+        turns = [when.get(turn.id, turn) for turn in turns]
+        unread = [when.get(turn.id, turn) for turn in unread]
         said = Said(unread, version)
         proposals: Sequence[Proposal] = ()
         if any(turn.role in store.config.trusted_roles for turn in unread):
-            now, new = store.clock.now(), {turn.id for turn in unread}
+            # The session's date is that of its last turn, also when it is read again later.
+            now, new = unread[-1].said_at, {turn.id for turn in unread}
             reply = yield ModelCall(
                 model,
                 ExtractionReply,
@@ -95,6 +99,16 @@ def remember(
         raise
     finally:
         hop.end()
+
+
+def _when_said(store: Store, context: MemoryContext, turns: Sequence[Turn]) -> Mapping[str, Turn]:
+    """Turns that were stored before (a better extractor reads them), with their own time."""
+    stored = {turn.id: store.ledger.turn(context.workspace_id, turn.id) for turn in turns}
+    return {
+        turn.id: replace(turn, said_at=known.said_at)
+        for turn in turns
+        if (known := stored[turn.id])
+    }
 
 
 def _settle(
