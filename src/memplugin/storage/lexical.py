@@ -19,9 +19,9 @@ import numpy as np
 from sqlalchemy import Connection, text
 
 from memplugin.ports import Selection
+from memplugin.stopwords import STOP_WORDS
 from memplugin.storage.engine import Database
 from memplugin.storage.scoring import EntryCache, Numbers, Postings
-from memplugin.storage.stopwords import STOP_WORDS
 from memplugin.text import digest
 
 MAX_TERMS = 64

@@ -14,20 +14,11 @@ from memplugin.storage import migrations
 from memplugin.storage.engine import Database, parsed_url, sqlite_file
 from memplugin.storage.tables import (
     IN_OUTBOX,
-    decisions,
     memory_records,
-    retrievals,
     sessions,
     store,
-    turns,
 )
-
-_PRUNED = (
-    (turns, turns.c.said_at),
-    (retrievals, retrievals.c.created_at),
-    (decisions, decisions.c.created_at),
-)
-"""What ``Ledger.prune`` drops, and by which time; a test compares the two."""
+from memplugin.storage.upkeep import PRUNED
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +79,7 @@ class Survey:
         """How many rows of each table ``Ledger.prune`` would drop."""
         counts: dict[str, int] = {}
         with self._database.reading() as connection:
-            for table, when in _PRUNED:
+            for table, when in PRUNED:
                 old = select(func.count()).select_from(table).where(when < before)
                 if workspace_id is not None:
                     old = old.where(table.c.workspace_id == workspace_id)

@@ -24,11 +24,12 @@ from memplugin.storage.tables import (
     turns,
 )
 
-_PRUNED = (
+PRUNED = (
     (turns, turns.c.said_at),
     (retrievals, retrievals.c.created_at),
     (decisions, decisions.c.created_at),
 )
+"""What ``Ledger.prune`` drops, and by which time."""
 
 _DECISION_THERE = exists().where(
     decisions.c.workspace_id == counterfactuals.c.workspace_id,
@@ -92,7 +93,7 @@ def prune(database: Database, before: datetime, workspace_id: str | None) -> dic
     """
     with database.writing() as connection:
         dropped: dict[str, int] = {}
-        for table, when in _PRUNED:
+        for table, when in PRUNED:
             old = [when < before]
             if workspace_id is not None:
                 old.append(table.c.workspace_id == workspace_id)
