@@ -19,11 +19,10 @@ from benchmarks import corpus
 from benchmarks.results import Figure, Part, Target
 from benchmarks.timing import in_turns, seconds_of
 from memplugin import Memory, MemoryConfig, MemoryContext
-from memplugin.crediting import Score
 from memplugin.ports import Embedder
-from memplugin.records import Candidate, MemoryRecord, Outcome, Retrieval
+from memplugin.records import Candidate, MemoryRecord, Outcome, Retrieval, Score
 from memplugin.retrieval.policies import BALANCED
-from memplugin.storage.embedder import make_embedder
+from memplugin.storage.embedding.embedder import make_embedder
 from memplugin.testing import ScriptedChatModel
 
 ROWS = 3_500
@@ -144,16 +143,16 @@ def _recall(sizes: Sizes, embedder: Embedder) -> Part:
 
 def _score(memory: Memory) -> None:
     """Half of the history judged, half with a cosine that is anything."""
-    ledger, draw = memory.store.ledger, random.Random(5)
-    numbers = ledger.unscored(None, judge=True)
+    ledger, draw = memory.backend.ledger, random.Random(5)
+    numbers = ledger.follow_scores.unscored(None, judge=True)
     for start in range(0, len(numbers), 2_000):
         scores = [
             Score(row, followed=draw.random() < 0.5)
             if row.number % 2
             else Score(row, cosine=round(draw.uniform(-0.1, 0.9), 4))
-            for row in ledger.shown(numbers[start : start + 2_000])
+            for row in ledger.follow_scores.shown(numbers[start : start + 2_000])
         ]
-        ledger.save_scores(scores, _NOW)
+        ledger.follow_scores.save_scores(scores, _NOW)
 
 
 # ---------------------------------------------------------------- a history
@@ -173,7 +172,7 @@ def _filled(embedder: Embedder, *, records: int, attempts: int, shown: int) -> I
     ):
         receipts = memory.write_many(corpus.memories(records, seed=1), context=_context("fill"))
         ids = [receipt.record_id for receipt in receipts if receipt.record_id]
-        held = list(memory.store.ledger.records("workspace", ids).values())
+        held = list(memory.backend.ledger.records.get_many("workspace", ids).values())
         actions = corpus.memories(attempts, seed=4)
         draw = random.Random(3)
         for number, action in enumerate(actions):
@@ -211,8 +210,8 @@ def _attempt(memory: Memory, number: int, action: str, shown: Sequence[MemoryRec
         arm="memory_on",
         created_at=_NOW,
     )
-    memory.store.ledger.save_retrieval(retrieval, "memory_on", 1)
-    memory.store.ledger.save_outcome(outcome, None)
+    memory.backend.ledger.retrievals.save(retrieval, "memory_on", 1)
+    memory.backend.ledger.outcomes.save(outcome, None)
 
 
 def _candidate(record: MemoryRecord, rank: int) -> Candidate:

@@ -11,7 +11,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from memplugin.ports import Embedder, Vectors
-from memplugin.storage.embedder import make_embedder
+from memplugin.storage.embedding.embedder import make_embedder
 
 
 def onnx_installed() -> bool:

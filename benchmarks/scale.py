@@ -17,10 +17,10 @@ from benchmarks.embedders import MadeUp
 from benchmarks.results import Figure, Part, Target
 from benchmarks.timing import Timings, in_turns, seconds_of
 from memplugin import Memory, MemoryConfig, MemoryContext
-from memplugin.ports import Batch, Known, Selection
-from memplugin.records import Proposal, Ruling
-from memplugin.write.direct import direct_proposal
+from memplugin.ports import Batch
+from memplugin.records import Known, Proposal, Ruling, Selection
 from memplugin.write.gate import rule
+from memplugin.write.proposal import direct_proposal
 
 OURS = "ours"
 """The workspace that is asked."""
@@ -91,7 +91,7 @@ def _growth(sizes: Sizes, embedder: MadeUp, folder: Path) -> Part:
         _fill(small, OURS, corpus.memories(sizes.small, seed=1))
         texts = corpus.memories(sizes.large, seed=1)
         stored = seconds_of(lambda: _fill(large, OURS, texts))
-        built = seconds_of(lambda: large.store.search.promote(OURS))
+        built = seconds_of(lambda: large.backend.search.promote(OURS))
         asking = {
             few: _asking(small, sizes),
             many: _asking(large, sizes),
@@ -120,7 +120,7 @@ def _churn(sizes: Sizes, embedder: MadeUp, folder: Path) -> Part:
         _opened(folder, embedder, exact_limit=NEVER) as exact,
     ):
         ids = _fill(indexed, OURS, texts[: sizes.churned])
-        indexed.store.search.promote(OURS)
+        indexed.backend.search.promote(OURS)
         before = _found(indexed, exact, sizes)
         for start in (0, half):
             _retire(indexed, ids[start : start + half])
@@ -145,11 +145,11 @@ def _recall_of_index(found: float, name: str = "recall@20 of the index") -> Figu
 
 def _found(indexed: Memory, exact: Memory, sizes: Sizes) -> float:
     """The share of the exact search's first 20 that the index finds too."""
-    vectors = indexed.store.embedder.embed(corpus.questions(sizes.questions, seed=4))
+    vectors = indexed.backend.embedder.embed(corpus.questions(sizes.questions, seed=4))
     shares: list[float] = []
     for vector in vectors:
         hits, true = (
-            {h.record_id for h in memory.store.search.search(ALL, vector, depth=20).hits[:20]}
+            {h.record_id for h in memory.backend.search.search(ALL, vector, depth=20).hits[:20]}
             for memory in (indexed, exact)
         )
         shares.append(len(hits & true) / len(true))
@@ -179,7 +179,7 @@ def _fill(memory: Memory, workspace: str, texts: Sequence[str]) -> list[str]:
 
     That takes a product of all vectors with all vectors, which is not what is measured.
     """
-    store, context = memory.store, _context(workspace)
+    store, context = memory.backend, _context(workspace)
     ids: list[str] = []
 
     def gate(proposal: Proposal, known: Known) -> Ruling:
@@ -189,18 +189,18 @@ def _fill(memory: Memory, workspace: str, texts: Sequence[str]) -> list[str]:
         now = store.clock.now()
         chunk = texts[start : start + CHUNK]
         proposals = [direct_proposal(text, context=context, now=now) for text in chunk]
-        receipts = store.ledger.settle(Batch(context, proposals, now), gate)
+        receipts = store.ledger.writes.settle(Batch(context, proposals, now), gate)
         stored = [receipt.record_id or "" for receipt in receipts]
         store.index.upsert(workspace, stored, store.embedder.embed(chunk))
-        store.ledger.indexed(workspace, stored, now)
+        store.ledger.records.mark_indexed(workspace, stored, now)
         ids += stored
     return ids
 
 
 def _retire(memory: Memory, record_ids: Sequence[str]) -> None:
-    store = memory.store
+    store = memory.backend
     for record_id in record_ids:
-        store.ledger.set_status(OURS, record_id, "evicted", store.clock.now())
+        store.ledger.records.set_status(OURS, record_id, "evicted", store.clock.now())
     store.index.delete(OURS, record_ids)
 
 

@@ -24,7 +24,7 @@ from benchmarks.results import Figure, Part, Target
 from benchmarks.timing import Timings, in_turns, seconds_of
 from memplugin import Memory, MemoryConfig, MemoryContext
 from memplugin.ports import Embedder, Vectors
-from memplugin.storage.embedder import make_embedder
+from memplugin.storage.embedding.embedder import make_embedder
 
 FLOOR = "sentence-transformers: embed the query"
 SCAN = "… and an exact scan (NumPy)"
@@ -145,7 +145,7 @@ def _recall(bench: Bench, vectors: Mapping[str, Vectors], *, onnx: bool) -> Part
         if not onnx:
             return _recall_part(bench, contenders)
         with _opened(bench, traced, onnx=True) as faster:
-            model = faster.store.embedder
+            model = faster.backend.embedder
             contenders[ONNX_FLOOR] = lambda turn: model.embed([bench.asked(turn)[1]])
             contenders[ONNX_RECALL] = _asking(bench, faster, bench.sizes.k)
             return _recall_part(bench, contenders)

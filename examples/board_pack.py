@@ -11,8 +11,8 @@ import tempfile
 from opentelemetry import trace
 
 from memplugin import Memory, MemoryConfig
-from memplugin.stories import scripted
-from memplugin.stories.play import play
+from memplugin.demo import models as scripted
+from memplugin.demo.board_pack import play
 from memplugin.testing import FixedClock
 
 

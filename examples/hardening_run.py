@@ -9,8 +9,8 @@ from __future__ import annotations
 import tempfile
 
 from memplugin import Memory, MemoryConfig
-from memplugin.storage.embedder import make_embedder
-from memplugin.stories.harden import play
+from memplugin.demo.hardening import play
+from memplugin.storage.embedding.embedder import make_embedder
 from memplugin.testing import FixedClock
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from opentelemetry.sdk.trace import TracerProvider
 
-from memplugin.stories import escalation as story
-from memplugin.stories.escalate import Backend, play
+from memplugin.demo import escalation as story
+from memplugin.demo.escalation import Backend, play
 from memplugin.telemetry.sampling import task_sampler
 from memplugin.testing import FixedClock, SpanCapture, memory_for_tests
 

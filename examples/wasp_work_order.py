@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 
 from memplugin import Memory, MemoryConfig
-from memplugin.stories.dispatch import play
+from memplugin.demo.wasp import play
 from memplugin.testing import FixedClock
 
 

@@ -15,9 +15,9 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import create_engine, make_url
 
-from memplugin.storage.embedder import SentenceTransformerEmbedder
-from memplugin.storage.ledger import SqlLedger
-from memplugin.storage.tables import metadata
+from memplugin.storage.embedding.embedder import SentenceTransformerEmbedder
+from memplugin.storage.sql.ledger import SqlLedger
+from memplugin.storage.sql.tables import metadata
 
 
 @pytest.fixture(autouse=True)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memplugin.config import MemoryConfig, MemoryContext
     from memplugin.diagnosis.attribution import attribute
-    from memplugin.diagnosis.census import Census
+    from memplugin.diagnosis.evidence_search import Census
     from memplugin.diagnosis.replay import Replay
     from memplugin.diagnosis.task_record import TaskRecord
     from memplugin.errors import MemPluginError
-    from memplugin.memory.front import Memory
-    from memplugin.memory.task import Task
+    from memplugin.memory.client import Memory
+    from memplugin.memory.diagnose import Task
     from memplugin.records import (
         Candidate,
         Counterfactual,
@@ -60,13 +60,13 @@ __all__ = [
 ]
 
 _HOME = {
-    "Census": "diagnosis.census",
+    "Census": "diagnosis.evidence_search",
     "MemPluginError": "errors",
-    "Memory": "memory.front",
+    "Memory": "memory.client",
     "MemoryConfig": "config",
     "MemoryContext": "config",
     "Replay": "diagnosis.replay",
-    "Task": "memory.task",
+    "Task": "memory.diagnose",
     "TaskRecord": "diagnosis.task_record",
     "attribute": "diagnosis.attribution",
     "decision_schema": "use.schema",

@@ -157,8 +157,8 @@ def hashing(monkeypatch: pytest.MonkeyPatch) -> None:
             return HashingEmbedder(int(spec.removeprefix("hashing-")))
         return spec
 
-    monkeypatch.setattr("memplugin.memory.opening.make_embedder", make)
-    monkeypatch.setattr("memplugin.memory.late.make_embedder", make)
+    monkeypatch.setattr("memplugin.memory.open.make_embedder", make)
+    monkeypatch.setattr("memplugin.memory.open.make_embedder", make)
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from memplugin import Memory, MemoryConfig, MemoryContext
-from memplugin.stories.board_pack import BoardPack
-from memplugin.stories.scripted import decider
+from memplugin.demo.board_pack import BoardPack
+from memplugin.demo.models import decider
 from memplugin.testing import HashingEmbedder
 
 KNOWN = ("The fiscal year starts in April.", "EMEA accounts are their focus.")

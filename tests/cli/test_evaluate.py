@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memplugin.evaluation.loading import starter_suite
+from memplugin.evaluation.load import starter_suite
 from memplugin.evaluation.results import RESULTS_FILE
 from tests.evaluation.making import door
 

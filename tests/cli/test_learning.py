@@ -102,7 +102,9 @@ def test_a_judge_that_can_not_be_reached_ends_with_1_and_leaves_everything_empty
     assert "every score is left empty" in done.err
     assert (done.json["judged"], done.json["compared"], done.json["left"]) == (0, 0, 12)
     with _open(store) as memory:
-        rows = memory.store.ledger.shown(memory.store.ledger.unscored(None, judge=True))
+        rows = memory.backend.ledger.follow_scores.shown(
+            memory.backend.ledger.follow_scores.unscored(None, judge=True)
+        )
     assert {(row.followed, row.cosine) for row in rows} == {(None, None)}
 
 

@@ -12,7 +12,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel, Field
 
-from memplugin.cli.local_model import local_chat_model
+from memplugin.cli.models import local_chat_model
 from memplugin.errors import LocalModelUnavailable
 
 
@@ -36,7 +36,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     def hidden(name: str, *rest: Any) -> Any:
         return None if name in packages else find_spec(name, *rest)
 
-    monkeypatch.setattr("memplugin.cli.local_model.find_spec", hidden)
+    monkeypatch.setattr("memplugin.cli.models.find_spec", hidden)
 
 
 def test_a_schema_is_answered_in_the_declared_order(model: BaseChatModel):
@@ -62,7 +62,7 @@ def test_the_server_is_gone_after_the_block():
 
 def test_nothing_is_printed_and_the_process_ends_by_itself():
     code = """
-from memplugin.cli.local_model import local_chat_model
+from memplugin.cli.models import local_chat_model
 with local_chat_model(max_tokens=4) as model:
     model.invoke("Hello")
 """

@@ -9,7 +9,7 @@ import pytest
 from memplugin import Memory, MemoryConfig, MemoryContext
 from memplugin.errors import EmbedderMismatch
 from memplugin.storage import migrations
-from memplugin.storage.survey import shown_url, survey
+from memplugin.storage.sql.inspect import shown_url, survey
 from memplugin.testing import HashingEmbedder
 
 WORKSPACE = ("--workspace", "ws_8841")
@@ -50,7 +50,7 @@ def test_the_doctor_counts_rows_and_workspaces(run, filled):
 
 def test_records_that_wait_are_a_problem(run, filled):
     with Memory.open(filled.path, embeddings=HashingEmbedder()) as memory:
-        memory.store.ledger.unindex_all()
+        memory.backend.ledger.records.unindex_all()
     done = run("doctor", store=filled.path)
     assert done.code == 1
     assert "4 records wait for the vector index" in done.out
@@ -68,7 +68,7 @@ def test_a_lost_index_folder_is_a_problem(run, filled):
 
 def test_vectors_that_are_missing_are_a_problem(run, filled):
     with Memory.open(filled.path, embeddings=HashingEmbedder()) as memory:
-        memory.store.index.delete("ws_8841", [filled.cited])
+        memory.backend.index.delete("ws_8841", [filled.cited])
     done = run("doctor", "--json", store=filled.path)
     assert done.code == 1
     assert done.json["problems"] == [
@@ -115,10 +115,10 @@ def test_another_model_takes_over_the_store(run, filled, hashing):
 @pytest.mark.parametrize(
     ("interrupted", "left_to"),
     [
-        ("memplugin.storage.chroma.ChromaIndex.clear", 64),
-        ("memplugin.storage.ledger.SqlLedger.replace", 64),
-        ("memplugin.memory.indexing.embed", 32),
-        ("memplugin.storage.ledger.SqlLedger.indexed", 32),
+        ("memplugin.storage.vector.chroma.ChromaIndex.clear", 64),
+        ("memplugin.storage.sql.maintenance.Facts.replace", 64),
+        ("memplugin.memory.index.embed", 32),
+        ("memplugin.storage.sql.records.Records.mark_indexed", 32),
     ],
 )
 def test_a_change_of_model_that_is_interrupted_loses_nothing(
@@ -224,7 +224,7 @@ def test_a_forgotten_record_is_nowhere_any_more(run, filled):
     assert "basis gross" not in task.out
     config = MemoryConfig(floor=-1.0)
     with Memory.open(filled.path, embeddings=HashingEmbedder(), config=config) as memory:
-        assert memory.store.index.fetch("ws_8841", [filled.cited]) == {}
+        assert memory.backend.index.fetch("ws_8841", [filled.cited]) == {}
 
 
 def test_forgetting_again_changes_nothing(run, filled):
@@ -248,7 +248,7 @@ def test_forgetting_makes_no_task_of_its_own(run, filled):
     arguments = ("forget", filled.cited, *WORKSPACE, "--reason", "asked", "--yes")
     run(*arguments, store=filled.path)
     with Memory.open(filled.path, embeddings=HashingEmbedder()) as memory:
-        assert set(memory.store.ledger.tasks("ws_8841")) == {"t_0311", "t_0417", "t_0501"}
+        assert set(memory.backend.ledger.history.tasks("ws_8841")) == {"t_0311", "t_0417", "t_0501"}
 
 
 # ---------------------------------------------------------------- db

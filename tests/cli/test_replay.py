@@ -7,8 +7,8 @@ import pytest
 
 from memplugin import Memory, MemoryContext
 from memplugin.cli.models import like
-from memplugin.storage.ledger import SqlLedger
-from memplugin.stories.scripted import decider
+from memplugin.demo.models import decider
+from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.testing import HashingEmbedder
 
 WORKSPACE = ("--workspace", "ws_8841")
@@ -82,9 +82,9 @@ def test_an_unknown_decision_is_an_answer_of_no(run, filled, place):
 
 def test_a_decision_of_several_workspaces_must_be_told_apart(run, filled, decision):
     ledger = SqlLedger.open(f"sqlite:///{filled.path / 'ledger.db'}")
-    kept = ledger.decision("ws_8841", decision)
+    kept = ledger.decisions.get("ws_8841", decision)
     assert kept is not None
-    ledger.save_decision(replace(kept, workspace_id="ws_2"), "memory_on", 1)
+    ledger.decisions.save(replace(kept, workspace_id="ws_2"), "memory_on", 1)
     ledger.close()
     done = run("replay", decision, store=filled.path)
     assert (done.code, done.out) == (2, "")
@@ -107,9 +107,9 @@ def test_a_model_that_can_not_be_made_says_what_to_give(run, filled, decision):
 
 def _set_model(filled: Any, decision: str, model: str | None) -> str:
     ledger = SqlLedger.open(f"sqlite:///{filled.path / 'ledger.db'}")
-    kept = ledger.decision("ws_8841", decision)
+    kept = ledger.decisions.get("ws_8841", decision)
     assert kept is not None
-    ledger.save_decision(replace(kept, id="d_other", model=model), "memory_on", 1)
+    ledger.decisions.save(replace(kept, id="d_other", model=model), "memory_on", 1)
     ledger.close()
     return "d_other"
 

@@ -217,7 +217,7 @@ def test_a_record_the_index_did_not_hold_yet(story: Story, monkeypatch: Any) -> 
     def down(*_: object) -> None:
         raise OSError("the index is down")
 
-    monkeypatch.setattr(story.memory.store.index, "upsert", down)
+    monkeypatch.setattr(story.memory.backend.index, "upsert", down)
     needed = story.write()
     retrieval = story.recall(policy="similarity")
     assert retrieval.pending_index == 1

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplugin.diagnosis.chance import detectable, difference_interval, p_value, share_interval
 from memplugin.diagnosis.counterfactual import answer_in, citation_agreement, compare, latest
+from memplugin.diagnosis.statistics import detectable, difference_interval, p_value, share_interval
 from memplugin.records import Bearing, Counterfactual, Runs
 
 approx = pytest.approx

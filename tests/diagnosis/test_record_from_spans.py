@@ -11,9 +11,9 @@ import pytest
 
 from memplugin import MemoryConfig, Need, Verdict
 from memplugin.diagnosis.attribution import attribute
+from memplugin.diagnosis.evidence_from_spans import census_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
 from memplugin.diagnosis.task_record import TaskRecord
-from memplugin.diagnosis.traced_census import census_from_spans
 from memplugin.telemetry.readers.model import ReadSpan
 from memplugin.testing import SpanCapture, memory_for_tests
 from tests.diagnosis import test_attribution_by_planted_faults as planted

@@ -17,7 +17,7 @@ def test_an_index_built_again_later_does_not_change_the_verdict() -> None:
         )
         story.decide(story.recall(policy="similarity"))
         story.fail()
-        story.memory.store.ledger.unindex_all()
+        story.memory.backend.ledger.records.unindex_all()
         story.memory.flush()
         verdict = story.verdict(Need(record_ids=(needed,)))
     assert (*shown(verdict), verdict.rank) == ("retrieval", "beyond_depth", 31)

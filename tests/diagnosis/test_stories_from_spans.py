@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from memplugin import Memory, MemoryConfig, Need, Verdict
+from memplugin.demo import board_pack as story
+from memplugin.demo import models as scripted
+from memplugin.demo.board_pack import play
 from memplugin.diagnosis.attribution import attribute
+from memplugin.diagnosis.evidence_from_spans import census_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
 from memplugin.diagnosis.task_record import TaskRecord
-from memplugin.diagnosis.traced_census import census_from_spans
-from memplugin.stories import board_pack as story
-from memplugin.stories import scripted
-from memplugin.stories.play import play
 from memplugin.telemetry.readers.model import ReadSpan
 from memplugin.testing import FixedClock, SpanCapture
 from tests.telemetry.reading_back import comparable

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memplugin.evaluation import scripted
-from memplugin.evaluation.harness import Lab, run_suite
-from memplugin.evaluation.loading import suite_of
+from memplugin.evaluation import agents
+from memplugin.evaluation.load import suite_of
 from memplugin.evaluation.results import Header, Results, TaskRun
-from memplugin.evaluation.stores import InMemory
+from memplugin.evaluation.run import Lab, run_suite
+from memplugin.evaluation.setup import InMemory
 from memplugin.evaluation.suite import Suite
 from memplugin.testing import HashingEmbedder
 
@@ -56,9 +56,9 @@ def lab(**changed: Any) -> Iterator[Lab]:
     with InMemory(WIDE) as stores:
         made = Lab(
             stores=stores,
-            models=scripted.models,
-            expect=scripted.expected,
-            rig=scripted.rig,
+            models=agents.models,
+            expect=agents.expected,
+            rig=agents.rig,
             timer=lambda: 0.0,
         )
         yield replace(made, **changed)

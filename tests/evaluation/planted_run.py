@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from memplugin.diagnosis.next_steps import verdict_of
+from memplugin.diagnosis.stages import verdict_of
 from memplugin.diagnosis.task_record import (
     CandidateEntry,
     CounterfactualEntry,

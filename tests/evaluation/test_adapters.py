@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from memplugin.evaluation.adapters import locomo, memorybench1, memsyco
+from memplugin.evaluation.adapters.files import DataAbsent, DataSet
 from memplugin.evaluation.adapters.locomo_truth import verify
-from memplugin.evaluation.adapters.memorybench1_truth import compare
-from memplugin.evaluation.adapters.places import DataAbsent, DataSet
-from memplugin.evaluation.stores import InMemory
+from memplugin.evaluation.adapters.memorybench1 import compare
+from memplugin.evaluation.setup import InMemory
 from tests.evaluation.making import WIDE
 
 

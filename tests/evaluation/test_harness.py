@@ -8,12 +8,11 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from memplugin.errors import ConfigError
-from memplugin.evaluation import scripted
-from memplugin.evaluation.agents import Asked
-from memplugin.evaluation.playing import Models
+from memplugin.evaluation import agents
+from memplugin.evaluation.agents import Asked, Models
 from memplugin.evaluation.results import RESULTS_FILE, TaskRun, read_results
-from memplugin.evaluation.stores import OnDisk
-from memplugin.memory.front import Memory
+from memplugin.evaluation.setup import OnDisk
+from memplugin.memory.client import Memory
 from memplugin.testing import ScriptedChatModel
 from tests.evaluation.making import WIDE, door, header_of, run, session, suite
 
@@ -130,7 +129,7 @@ def test_a_task_that_can_not_be_run_does_not_stop_the_others(tmp_path: Path) -> 
     judge = ScriptedChatModel(["I can't say."])
 
     def models(task: Any) -> Models:
-        made = scripted.models(task)
+        made = agents.models(task)
         return Models(made.extractor, made.decider, judge)
 
     failed, passed = run(tmp_path, suite(judged, door(2)), models=models)

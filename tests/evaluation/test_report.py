@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from memplugin import Memory, MemoryContext, Need
 from memplugin.cli.main import app
 from memplugin.evaluation.cases import Case, run_cases, store_cases
-from memplugin.evaluation.pictures import pictures, ranks, shown_against_bearing, stages_over_time
-from memplugin.evaluation.report import Page, page_of, render
+from memplugin.evaluation.charts import pictures, ranks, shown_against_bearing, stages_over_time
+from memplugin.evaluation.reports import Page, page_of, render
 from memplugin.records import Judgement
 from memplugin.testing import HashingEmbedder, memory_for_tests
 from tests.evaluation import planted_run
@@ -254,7 +254,7 @@ def test_a_store_is_read_with_the_verdicts_of_its_last_diagnoses() -> None:
     with memory_for_tests() as memory:
         filled(memory)
         memory.diagnose("t_1", workspace_id="ws", need=Need(text="paid in euros"))
-        cases = store_cases(memory.store.ledger, ["ws"])
+        cases = store_cases(memory.backend.ledger, ["ws"])
         found = {c.run.task_id: (c.run.verdict.cause, c.needed) for c in cases if c.run.verdict}
         # t_0 asked nothing of memory and reported nothing: there is nothing to report on.
         assert found == {

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memplugin.evaluation.cases import Case
-from memplugin.evaluation.report import page_of, render
+from memplugin.evaluation.reports import page_of, render
 from tests.evaluation import planted_run
 
 SIZES = {"phone": (390, 844), "desk": (1280, 900)}

@@ -6,7 +6,7 @@ import pytest
 
 from memplugin.errors import ConfigError
 from memplugin.evaluation.retrieval_suite import Found, RetrievalReport, run_retrieval_suite
-from memplugin.evaluation.stores import InMemory
+from memplugin.evaluation.setup import InMemory
 from tests.evaluation.making import WIDE, door, session, suite
 
 

@@ -18,9 +18,13 @@ from memplugin import Memory, MemoryContext
 from memplugin.cli.main import app
 from memplugin.errors import ConfigError
 from memplugin.evaluation.agreement import agreement, name_scores
-from memplugin.evaluation.annotations import read_annotations
 from memplugin.evaluation.cases import Case
-from memplugin.evaluation.review import labelling_config, stratified, to_label_studio
+from memplugin.evaluation.review import (
+    labelling_config,
+    read_annotations,
+    stratified,
+    to_label_studio,
+)
 from memplugin.testing import HashingEmbedder
 from tests.evaluation import planted_run
 

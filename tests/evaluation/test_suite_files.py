@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from memplugin.errors import ConfigError
-from memplugin.evaluation.loading import load_suite
+from memplugin.evaluation.load import load_suite
 from tests.evaluation.making import door
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from memplugin.diagnosis.task_record import CounterfactualEntry
+from memplugin.evaluation.arms import citations_of, waste_of
 from memplugin.evaluation.results import TaskRun
-from memplugin.evaluation.waste import citations_of, waste_of
 from tests.evaluation.making import door, run, suite
 
 

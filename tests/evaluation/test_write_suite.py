@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from memplugin.evaluation import scripted
-from memplugin.evaluation.annotators import agreements
+from memplugin.evaluation import agents
+from memplugin.evaluation.agreement import agreements
 from memplugin.evaluation.matching import Matcher
-from memplugin.evaluation.reading import Reader
-from memplugin.evaluation.stores import InMemory
-from memplugin.evaluation.write_suite import WriteReport, run_write_suite
+from memplugin.evaluation.setup import InMemory
+from memplugin.evaluation.write_suite import Reader, WriteReport, run_write_suite
 from tests.evaluation.making import WIDE, door, session, suite
 
 
@@ -21,7 +20,7 @@ def task(number: int, *sessions: dict[str, Any], **changed: Any) -> dict[str, An
 
 def written(*tasks: dict[str, Any]) -> WriteReport:
     with InMemory(WIDE) as stores:
-        return run_write_suite(suite(*tasks), Reader(stores, scripted.extractor), Matcher(WIDE))
+        return run_write_suite(suite(*tasks), Reader(stores, agents.extractor), Matcher(WIDE))
 
 
 def said(text: str, *gold: Any, misread: Any = None, **fields: Any) -> dict[str, Any]:

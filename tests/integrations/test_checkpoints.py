@@ -19,8 +19,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from memplugin import Memory
-from memplugin.storage.chroma import ChromaIndex
-from memplugin.storage.embedder import SentenceTransformerEmbedder
+from memplugin.storage.embedding.embedder import SentenceTransformerEmbedder
+from memplugin.storage.vector.chroma import ChromaIndex
 from memplugin.testing import memory_for_tests
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "th_1"}}

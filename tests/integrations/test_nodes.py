@@ -205,7 +205,7 @@ async def test_the_ids_are_found_wherever_the_host_puts_them(
         await graph.ainvoke(ASKED, config, context=context),
     ]
     assert [end["memory"]["shown"] for end in ends] == [1, 1]
-    stored = memory.store.ledger.retrieval("ws_8841", ends[0]["memory"]["retrieval_id"])
+    stored = memory.backend.ledger.retrievals.get("ws_8841", ends[0]["memory"]["retrieval_id"])
     assert stored is not None
     assert stored.session_id == "th_1"
 
@@ -271,7 +271,7 @@ def test_recall_puts_what_it_shows_into_the_state_and_leaves_the_rest_in_the_sto
     assert [m["rank"] for m in shown["injected"]] == [1, 2]
     assert (shown["total"], shown["shown"], shown["degraded"]) == (6, 2, [])
     assert shown["injected"][0].keys() == {"record_id", "content", "rank", "score"}
-    stored = memory.store.ledger.retrieval("ws_8841", shown["retrieval_id"])
+    stored = memory.backend.ledger.retrievals.get("ws_8841", shown["retrieval_id"])
     assert stored is not None
     assert len(stored.candidates) == 6
 
@@ -431,7 +431,7 @@ async def test_reporting_an_attempt_again_replaces_it(memory: Memory):
     graph = one_node(create_report_node(memory), Ending)
     graph.invoke({"succeeded": False}, context=CONTEXT)
     await graph.ainvoke({"succeeded": True}, context=CONTEXT)
-    outcomes = memory.store.ledger.task_rows("ws_8841", "t_0417").outcomes
+    outcomes = memory.backend.ledger.history.task_rows("ws_8841", "t_0417").outcomes
     assert [outcome.succeeded for outcome in outcomes] == [True]
 
 

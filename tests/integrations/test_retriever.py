@@ -62,7 +62,7 @@ async def test_awaiting_gives_the_same_documents(memory: Memory):
 
 def test_every_call_is_a_stored_retrieval_of_the_contexts_task(memory: Memory, spans: SpanCapture):
     MemoryRetriever(memory=memory, context=CONTEXT, k=2).invoke("pest control")
-    (retrieval,) = memory.store.ledger.task_rows("ws_8841", "t_0417").retrievals
+    (retrieval,) = memory.backend.ledger.history.task_rows("ws_8841", "t_0417").retrievals
     assert (retrieval.query, retrieval.k) == ("pest control", 2)
     assert spans.attributes("search_memory")[0]["memplugin.task.id"] == "t_0417"
 
@@ -72,7 +72,7 @@ def test_kinds_and_policy_are_handed_on(memory: Memory):
     memory.write("Pest control is a trade.", context=CONTEXT, kind="tip")
     retriever = MemoryRetriever(memory=memory, context=CONTEXT, kinds=("tip",), policy="similarity")
     assert [d.page_content for d in retriever.invoke("pest")] == ["Pest control is a trade."]
-    (retrieval,) = memory.store.ledger.task_rows("ws_8841", "t_0417").retrievals
+    (retrieval,) = memory.backend.ledger.history.task_rows("ws_8841", "t_0417").retrievals
     assert retrieval.policy.startswith("similarity@")
 
 

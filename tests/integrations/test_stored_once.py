@@ -23,7 +23,7 @@ from langgraph.types import Command, RetryPolicy, Send, interrupt
 from memplugin import Memory, MemoryContext
 from memplugin.errors import StoreError
 from memplugin.integrations.langgraph import create_remember_node
-from memplugin.storage.chroma import ChromaIndex
+from memplugin.storage.vector.chroma import ChromaIndex
 from memplugin.testing import InMemoryIndex, ScriptedChatModel, memory_for_tests
 
 SAID = {"messages": [HumanMessage("I like tea"), HumanMessage("What time is it?")]}
@@ -62,8 +62,8 @@ class LosingAnswers:
 
     def __init__(self, memory: Memory, monkeypatch: pytest.MonkeyPatch, losses: int) -> None:
         self.losses, self.calls = losses, 0
-        self._settle = memory.store.ledger.settle
-        monkeypatch.setattr(memory.store.ledger, "settle", self)
+        self._settle = memory.backend.ledger.writes.settle
+        monkeypatch.setattr(memory.backend.ledger.writes, "settle", self)
 
     def __call__(self, *args: Any) -> Any:
         self.calls += 1
@@ -89,7 +89,7 @@ async def test_a_node_retried_three_times_stores_once(
 async def test_a_node_that_timed_out_and_goes_on_in_its_thread_stores_once(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ):
-    settle, late, done = memory.store.ledger.settle, threading.Event(), threading.Event()
+    settle, late, done = memory.backend.ledger.writes.settle, threading.Event(), threading.Event()
     first = iter([True])
 
     def slow(*args: Any) -> Any:
@@ -101,7 +101,7 @@ async def test_a_node_that_timed_out_and_goes_on_in_its_thread_stores_once(
                 done.set()
         return settle(*args)
 
-    monkeypatch.setattr(memory.store.ledger, "settle", slow)
+    monkeypatch.setattr(memory.backend.ledger.writes, "settle", slow)
     remember = create_remember_node(memory, rewording_extractor())
     graph = graph_of(remember, timeout=0.5, retry_policy=TRY_THREE_TIMES)
     end = await graph.ainvoke(SAID, THREAD, context=CONTEXT)

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplugin import MemoryConfig
-from memplugin.errors import ConfigError
-from memplugin.learn_config import (
+from memplugin.config import (
     BINARY_GRADES,
     OUTCOME_ONLY,
     CreditWeights,
@@ -19,9 +18,9 @@ from memplugin.learn_config import (
     LearnConfig,
     twentieths,
 )
-from memplugin.learning.credit import credit, is_misleading, utility, weight
-from memplugin.learning.evict import evictions
-from memplugin.learning.outcome import grade
+from memplugin.errors import ConfigError
+from memplugin.learning.eviction import evictions
+from memplugin.learning.utility import credit, grade, is_misleading, utility, weight
 from memplugin.records import CreditTotals, MemoryRecord
 from memplugin.testing.memory import START
 

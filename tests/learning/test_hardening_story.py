@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memplugin import Memory
-from memplugin.stories import hardening as story
-from memplugin.stories.harden import Hardened, play
+from memplugin.demo import hardening as story
+from memplugin.demo.hardening import Hardened, play
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from langchain_core.messages import AIMessage
 
-from memplugin.learn_config import LearnConfig
-from memplugin.learning.follow import (
+from memplugin.chat.json_schema import strict_schema
+from memplugin.chat.reply import StructuredReply, read_reply
+from memplugin.config import LearnConfig
+from memplugin.learning.follow_judge import (
     FollowReply,
     Judged,
     cosine,
@@ -18,8 +20,6 @@ from memplugin.learning.follow import (
     read_judgement,
     shortened,
 )
-from memplugin.reply import StructuredReply, read_reply
-from memplugin.strict import strict_schema
 
 CONFIG = LearnConfig()
 

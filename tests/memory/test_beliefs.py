@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memplugin import Memory, MemoryConfig, MemoryContext, Resolved
 from memplugin.errors import ConfigError, RecordNotFound, StoreError
-from memplugin.storage.embedder import SentenceTransformerEmbedder
+from memplugin.storage.embedding.embedder import SentenceTransformerEmbedder
 from memplugin.testing import InMemoryIndex, SpanCapture, memory_for_tests
 
 PLUMBING = {"trade": "plumbing"}

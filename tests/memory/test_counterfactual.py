@@ -91,7 +91,7 @@ def test_everything_but_the_record_is_byte_for_byte_the_same(
 ) -> None:
     model = heeding("Primex")
     memory.counterfactual(context=CONTEXT, model=model, record_ids=[shown[1]], runs=4)
-    (decision,) = memory.store.ledger.task_rows("ws", "t_1").decisions
+    (decision,) = memory.backend.ledger.history.task_rows("ws", "t_1").decisions
     as_stored = [message["data"]["content"] for message in decision.sent]
     with_it, without_it = model.calls[0], model.calls[-1]
     assert [m.content for m in with_it] == as_stored
@@ -219,10 +219,10 @@ def test_forgetting_a_record_takes_it_out_of_what_was_answered(
     memory.counterfactual(context=CONTEXT, model=model)
     memory.diagnose("t_1", workspace_id="ws", need=Need(text=told, corrected=True))
     memory.forget(shown[0], context=CONTEXT, reason="asked to")
-    kept = memory.store.ledger.counterfactuals("ws")
+    kept = memory.backend.ledger.counterfactuals.of("ws")
     assert kept
     assert all(told not in str(one.to_json()) for one in kept)
-    assert all(told not in str(j.to_json()) for j in memory.store.ledger.judgements("ws"))
+    assert all(told not in str(j.to_json()) for j in memory.backend.ledger.judgements.of("ws"))
     with pytest.raises(ConfigError, match="forgotten since"):
         memory.counterfactual(context=CONTEXT, model=model, record_ids=shown)
     assert [c.record_id for c in memory.counterfactual(context=CONTEXT, model=model)] == shown[1:]
@@ -232,8 +232,8 @@ def test_pruning_a_decision_takes_its_counterfactuals_along(
     memory: Memory, shown: list[str]
 ) -> None:
     memory.counterfactual(context=CONTEXT, model=heeding("Primex"))
-    memory.prune(before=memory.store.clock.now())
-    assert memory.store.ledger.counterfactuals("ws") == []
+    memory.prune(before=memory.backend.clock.now())
+    assert memory.backend.ledger.counterfactuals.of("ws") == []
 
 
 def test_what_can_not_be_tried_is_refused_before_any_call(memory: Memory, shown: list[str]) -> None:
@@ -256,16 +256,16 @@ def test_what_can_not_be_tried_is_refused_before_any_call(memory: Memory, shown:
 async def test_the_async_twin_does_the_same(memory: Memory, shown: list[str]) -> None:
     found = await memory.acounterfactual(context=CONTEXT, model=heeding("Primex"))
     assert [one.verdict for one in found] == ["load_bearing", "not"]
-    assert list(found) == memory.store.ledger.counterfactuals("ws", "t_1")
+    assert list(found) == memory.backend.ledger.counterfactuals.of("ws", "t_1")
 
 
 def test_judgements_are_kept_once_for_each_task_and_person(memory: Memory) -> None:
-    at = memory.store.clock.now()
+    at = memory.backend.clock.now()
     first = Judgement("ws", "t_1", "annotator 1", "write", at, note="hm", should_use=True)
     changed = Judgement("ws", "t_1", "annotator 1", "use", at)
     other = Judgement("ws", "t_1", "annotator 2", "use", at)
-    memory.store.ledger.save_judgements([first, other])
-    assert memory.store.ledger.judgements("ws") == [first, other]
-    memory.store.ledger.save_judgements([changed])
-    assert memory.store.ledger.judgements("ws") == [changed, other]
-    assert memory.store.ledger.judgements("other") == []
+    memory.backend.ledger.judgements.save([first, other])
+    assert memory.backend.ledger.judgements.of("ws") == [first, other]
+    memory.backend.ledger.judgements.save([changed])
+    assert memory.backend.ledger.judgements.of("ws") == [changed, other]
+    assert memory.backend.ledger.judgements.of("other") == []

@@ -10,9 +10,9 @@ from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
 from memplugin import Memory, MemoryConfig, MemoryContext
-from memplugin.diagnosis.traced_writes import TracedWrites
+from memplugin.config import BINARY_GRADES, LearnConfig
+from memplugin.diagnosis.writes_from_spans import TracedWrites
 from memplugin.errors import ConfigError, RecordNotFound, StoreError
-from memplugin.learn_config import BINARY_GRADES, LearnConfig
 from memplugin.testing import InMemoryIndex, ScriptedChatModel, SpanCapture, memory_for_tests
 from tests.memory.test_learning import pair
 
@@ -154,11 +154,11 @@ def test_policies_without_credit_do_not_look_it_up(
 ) -> None:
     tip(memory, "use alpha here")
     asked: list[str] = []
-    real = memory.store.ledger.credit
+    real = memory.backend.ledger.credit.of_records
     monkeypatch.setattr(
-        type(memory.store.ledger),
-        "credit",
-        lambda _, workspace, *rest: asked.append(workspace) or real(workspace, *rest),
+        memory.backend.ledger.credit,
+        "of_records",
+        lambda workspace, *rest: asked.append(workspace) or real(workspace, *rest),
     )
     for policy in ("similarity", "evidence_bonus", "balanced@1"):
         memory.recall("alpha", context=CONTEXT, policy=policy)

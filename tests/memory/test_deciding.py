@@ -84,7 +84,7 @@ def test_a_reply_that_is_none_has_its_status_no_answer_and_is_kept(
     decision = decide(memory, *script)
     assert (decision.status, decision.answer, len(decision.replies)) == (status, None, calls)
     assert decision.detail
-    kept = memory.store.ledger.decision("ws", decision.id)
+    kept = memory.backend.ledger.decisions.get("ws", decision.id)
     assert kept is not None
     assert (kept.status, kept.raw, kept.sent) == (status, decision.raw, decision.sent)
 
@@ -141,7 +141,7 @@ def test_what_was_sent_is_kept_exactly_and_holds_what_was_shown(memory: Memory) 
 def test_the_raw_reply_keeps_the_order_of_its_keys_in_the_ledger(memory: Memory) -> None:
     late = {"vendor_id": "primex", **{k: v for k, v in reply().items() if k != "vendor_id"}}
     decision = decide(memory, late)
-    kept = memory.store.ledger.decision("ws", decision.id)
+    kept = memory.backend.ledger.decisions.get("ws", decision.id)
     assert kept is not None
     assert kept.raw is not None
     arguments = kept.raw["data"]["additional_kwargs"]["tool_calls"][0]["function"]["arguments"]
@@ -182,7 +182,7 @@ async def test_an_async_decision_is_the_same(memory: Memory) -> None:
         "Wasps?", context=CONTEXT, answer=VendorChoice, model=ScriptedChatModel([reply()])
     )
     assert decision.answer == VendorChoice(vendor_id="primex")
-    assert memory.store.ledger.decision("ws", decision.id) is not None
+    assert memory.backend.ledger.decisions.get("ws", decision.id) is not None
 
 
 # ---------------------------------------------------------------- a real, small model
@@ -197,7 +197,7 @@ class Basis(BaseModel):
 @pytest.fixture(scope="module")
 def small() -> Iterator[Any]:
     pytest.importorskip("xllamacpp", reason="xllamacpp is not installed: make install")
-    from memplugin.cli.local_model import local_chat_model
+    from memplugin.cli.models import local_chat_model
 
     with local_chat_model(max_tokens=300) as model:
         yield model
@@ -221,7 +221,7 @@ def test_a_real_reply_cut_by_the_token_limit_is_truncated_and_kept(small: Any) -
     short = small.model_copy(update={"max_tokens": 12})
     with memory_for_tests() as memory:
         decision = memory.decide("How?", context=CONTEXT, answer=Basis, model=short)
-        kept = memory.store.ledger.decision("ws", decision.id)
+        kept = memory.backend.ledger.decisions.get("ws", decision.id)
     assert (decision.status, decision.answer) == ("truncated", None)
     assert kept is not None
     assert kept.raw is not None

@@ -156,5 +156,5 @@ def test_the_same_attempt_reported_again_replaces_the_report() -> None:
     with memory_for_tests() as memory:
         memory.report(context=context, succeeded=False, failure_mode="timeout")
         memory.report(context=context, succeeded=True)
-        rows = memory.store.ledger.task_rows("ws", "t_1")
+        rows = memory.backend.ledger.history.task_rows("ws", "t_1")
     assert [outcome.succeeded for outcome in rows.outcomes] == [True]

@@ -16,10 +16,10 @@ from langchain_core.messages import BaseMessage
 from sqlalchemy import text
 
 from memplugin import Memory, MemoryConfig, MemoryContext
+from memplugin.config import LearnConfig
 from memplugin.errors import ConfigError, EmbedderError, EmbedderUnavailable
-from memplugin.learn_config import LearnConfig
 from memplugin.ports import Vectors
-from memplugin.storage.ledger import SqlLedger
+from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.testing import HashingEmbedder, ScriptedChatModel, memory_for_tests
 
 TIPS = ("use update-crypto-policies", "restart sshd after the change", "check the Include line")
@@ -50,7 +50,7 @@ def filled(memory: Memory, *, attempts: int) -> Memory:
 
 def table(memory: Memory, columns: str = SCORES) -> list[tuple[Any, ...]]:
     """The rows as they are in the database."""
-    ledger = memory.store.ledger
+    ledger = memory.backend.ledger
     assert isinstance(ledger, SqlLedger)
     with ledger._database.reading() as connection:
         rows = connection.execute(text(f"SELECT {columns} FROM injections ORDER BY number"))
@@ -150,7 +150,7 @@ def test_the_prompt_of_a_domain_is_sent_and_its_version_kept() -> None:
 
 
 def test_an_action_longer_than_the_model_reads_is_counted(memory: Memory) -> None:
-    embedder = memory.store.embedder
+    embedder = memory.backend.embedder
     assert isinstance(embedder, HashingEmbedder)
     embedder.truncates = lambda texts: ["file 2" in t for t in texts]  # type: ignore[method-assign]
     assert memory.learn().cut_short == 1
@@ -367,11 +367,11 @@ def test_killed_in_the_middle_and_run_again_it_gives_the_same_table(tmp_path: Pa
         assert 0 < done < 40
         assert memory.learn(model=judge()).judged == 60 - done
         disturbed = table(memory)
-        credit = memory.store.ledger.credit_totals("ws", LearnConfig().weights)
+        credit = memory.backend.ledger.credit.totals("ws", LearnConfig().weights)
     with _store(tmp_path / "undisturbed") as memory:
         memory.learn(model=judge())
         assert table(memory) == disturbed
-        assert memory.store.ledger.credit_totals("ws", LearnConfig().weights) == credit
+        assert memory.backend.ledger.credit.totals("ws", LearnConfig().weights) == credit
 
 
 def test_interrupted_it_keeps_what_was_scored(memory: Memory) -> None:

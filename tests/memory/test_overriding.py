@@ -261,7 +261,7 @@ def test_what_went_against_memory_is_kept_in_the_ledger(opened: Opened, policy: 
     claim(memory, pinned=True)
     script = [reply("dever")] * (2 if policy == "ask_again" else 1)
     decision = decide(memory, *script)
-    kept = memory.store.ledger.decision("ws", decision.id)
+    kept = memory.backend.ledger.decisions.get("ws", decision.id)
     assert kept is not None
     assert kept.overrides == decision.overrides
     assert kept.replies == decision.replies
@@ -287,7 +287,7 @@ def test_forgetting_a_record_leaves_nothing_of_its_claim(opened: Opened, policy:
     script = [reply("dever", memory_reasoning="…")] * (2 if policy == "ask_again" else 1)
     decision = decide(memory, *script)
     memory.forget(record_id, context=ELM, reason="asked to")
-    kept = memory.store.ledger.decision("ws", decision.id)
+    kept = memory.backend.ledger.decisions.get("ws", decision.id)
     assert kept is not None
     assert [o.claimed for o in kept.overrides] == [None]
     assert "primex" not in str(kept.replies).casefold()

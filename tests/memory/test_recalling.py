@@ -112,7 +112,7 @@ def test_a_blank_query_shows_what_stands_and_nothing_else(memory: Memory) -> Non
 def test_a_hit_that_the_ledger_no_longer_counts_is_dropped(memory: Memory) -> None:
     kept = memory.write("prefers tea", context=CONTEXT)
     gone = memory.write("prefers green tea", context=CONTEXT)
-    index = memory.store.index
+    index = memory.backend.index
     assert isinstance(index, InMemoryIndex)
     vectors = index.fetch("ws", [gone.record_id or ""])
     memory.forget(gone.record_id or "", context=CONTEXT, reason="asked to")
@@ -125,7 +125,7 @@ def test_a_hit_that_the_ledger_no_longer_counts_is_dropped(memory: Memory) -> No
 def test_what_a_retrieval_was_can_be_read_again(memory: Memory) -> None:
     memory.write_many(["revenue by region", "prefers tea"], context=CONTEXT)
     found = memory.recall("revenue", context=CONTEXT)
-    assert memory.store.ledger.retrieval("ws", found.id) == found
+    assert memory.backend.ledger.retrievals.get("ws", found.id) == found
     assert Retrieval.from_json(found.to_json()) == found
 
 
@@ -196,7 +196,7 @@ def test_workspaces_with_similar_names_never_see_each_other(written: list[str], 
         assert contents(memory.recall("secret of", context=context)) == expected
         found = memory.find("secret", context=context)
         assert [w.content for w in found.writes] == expected
-        record = memory.store.ledger.task_rows(asked, "t_1")
+        record = memory.backend.ledger.history.task_rows(asked, "t_1")
         assert [p.content for p in record.proposals] == expected
 
 

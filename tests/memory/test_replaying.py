@@ -16,11 +16,11 @@ from langchain_core.messages import AIMessage
 from pydantic import BaseModel, Field, field_validator
 
 from memplugin import Memory, MemoryConfig, MemoryContext
+from memplugin.chat.messages import message_to_json
 from memplugin.errors import ConfigError
 from memplugin.testing import ScriptedChatModel, SpanCapture, memory_for_tests
 from memplugin.text import MEMORY_CLOSE, MEMORY_OPEN
-from memplugin.use.inject import render
-from memplugin.wire import message_to_json
+from memplugin.use.prompt import render
 
 CONTEXT = MemoryContext("ws", "s_1", task_id="t_1")
 QUESTION = "Wasps: whom to send?"
@@ -344,7 +344,7 @@ def test_settings_that_have_changed_since_are_said(opened: Opened) -> None:
     memory = opened()
     fill(memory)
     decision, _ = decide(memory)
-    object.__setattr__(memory.store, "config", MemoryConfig(floor=-1.0, token_budget=1))
+    object.__setattr__(memory.backend, "config", MemoryConfig(floor=-1.0, token_budget=1))
     done, _ = replay(memory, decision, k=2)
     assert done.notes[0].startswith("with the store's present settings the same k would not")
 
@@ -384,7 +384,7 @@ def test_what_was_retired_since_is_said(opened: Opened) -> None:
     memory = opened()
     ids = fill(memory)
     decision, _ = decide(memory)
-    memory.store.ledger.set_status("ws", ids[0], "evicted", memory.store.clock.now())
+    memory.backend.ledger.records.set_status("ws", ids[0], "evicted", memory.backend.clock.now())
     done, _ = replay(memory, decision, policy="similarity")
     assert done.notes == (f"no longer active, and so not recalled again: {ids[0]}",)
     assert replay(memory, decision, k=3)[0].exact is True
@@ -397,7 +397,7 @@ def test_k_and_policy_are_checked_and_need_the_retrieval(opened: Opened) -> None
         replay(memory, decision, k=0)
     with pytest.raises(ConfigError, match="no policy 'best'"):
         replay(memory, decision, policy="best")
-    with memory.store.ledger._database.writing() as connection:  # pyright: ignore[reportAttributeAccessIssue] -- as pruning would
+    with memory.backend.ledger._database.writing() as connection:  # pyright: ignore[reportAttributeAccessIssue] -- as pruning would
         connection.exec_driver_sql("DELETE FROM retrievals")
     with pytest.raises(ConfigError, match="may have been pruned"):
         replay(memory, decision, k=2)

@@ -55,7 +55,7 @@ def memory() -> Iterator[Memory]:
 
 
 def active(memory: Memory, workspace: str = "ws") -> int:
-    return memory.store.ledger.state(workspace).active
+    return memory.backend.ledger.search.state(workspace).active
 
 
 # ---------------------------------------------------------------- once
@@ -125,7 +125,7 @@ def memory_for_tests_like(memory: Memory, **config: Any) -> Memory:
     """The same store under another configuration."""
     from dataclasses import replace
 
-    store = memory.store
+    store = memory.backend
     return Memory(replace(store, config=replace(store.config, **config)))
 
 
@@ -173,7 +173,7 @@ def test_a_write_without_an_index_is_stored_found_by_its_words_and_indexed_later
     def down(*_: object) -> None:
         raise OSError("no index")
 
-    monkeypatch.setattr(memory.store.index, "upsert", down)
+    monkeypatch.setattr(memory.backend.index, "upsert", down)
     receipt = memory.write("the vault opens at nine", context=CONTEXT)
     assert (receipt.ruling, receipt.indexed) == ("accepted", False)
     found = memory.recall("vault", context=CONTEXT)
@@ -203,7 +203,7 @@ def test_a_ledger_that_fails_never_looks_like_success(
     def full(*_: object) -> None:
         raise StoreError("the disk is full: make room and write again.")
 
-    monkeypatch.setattr(memory.store.ledger, "settle", full)
+    monkeypatch.setattr(memory.backend.ledger.writes, "settle", full)
     with pytest.raises(StoreError, match="disk is full"):
         memory.write("prefers tea", context=CONTEXT)
 
@@ -214,7 +214,7 @@ KILLED = """
     from memplugin.testing import HashingEmbedder
 
     memory = Memory.open(sys.argv[1], embeddings=HashingEmbedder())
-    memory.store.index.upsert = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    memory.backend.index.upsert = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     memory.write("the vault opens at nine", context=MemoryContext("ws", "s_1"))
 """
 
@@ -237,7 +237,7 @@ def test_many_items_are_written_in_chunks_and_their_receipts_keep_the_order(
 ) -> None:
     items = [f"note number {n}" for n in range(600)]
     receipts = memory.write_many(items, context=CONTEXT)
-    records = memory.store.ledger.records("ws", [r.record_id or "" for r in receipts])
+    records = memory.backend.ledger.records.get_many("ws", [r.record_id or "" for r in receipts])
     assert [records[r.record_id or ""].content for r in receipts] == items
     assert all(receipt.indexed for receipt in receipts)
 
@@ -301,11 +301,11 @@ def test_what_was_forgotten_is_nowhere_and_is_not_learnt_again(tmp_path: Path) -
         assert retrieval.shown == 1
         memory.forget(record_id, context=CONTEXT, reason="asked to")
         assert memory.recall("zebracode", context=CONTEXT).candidates == ()
-        assert memory.store.index.fetch("ws", [record_id]) == {}
+        assert memory.backend.index.fetch("ws", [record_id]) == {}
         with memory_for_tests_like(memory, extraction_prompt="Once more.") as again:
             (blocked,) = again.remember(said, context=CONTEXT, model=model)
         assert (blocked.ruling, blocked.reason) == ("rejected", "tombstoned")
-        memory.store.ledger.close()
+        memory.backend.ledger.close()
     content = b"".join(p.read_bytes() for p in folder.rglob("ledger.db*"))
     assert b"zebracode is 4711" not in content
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplugin.records import MemoryRecord
-from memplugin.retrieval.cut import Limits, choose
+from memplugin.retrieval.cutoff import Limits, choose
 from memplugin.retrieval.policies import BALANCED, BALANCED_1, BUILT_IN, EVIDENCE_BONUS
 from memplugin.retrieval.rank import Hit, Policy, rank
 from memplugin.retrieval.scope import (

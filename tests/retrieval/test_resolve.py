@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplugin.records import MemoryRecord, Resolved
-from memplugin.retrieval.resolve import resolved
-from memplugin.retrieval.scope import applies
+from memplugin.retrieval.scope import applies, resolved
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PEST = {"trade": "pest"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memplugin.storage.ledger import SqlLedger
+from memplugin.storage.sql.ledger import SqlLedger
 
 STORES = ("memory", "file", "postgresql")
 

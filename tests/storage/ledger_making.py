@@ -9,22 +9,24 @@ from typing import Any
 from sqlalchemy import Connection
 
 from memplugin.config import MemoryContext
-from memplugin.ports import Batch, Known, Ledger, Selection
+from memplugin.ports import Batch
 from memplugin.records import (
     Candidate,
     Decision,
+    Known,
     MemoryRecord,
     Override,
     Proposal,
     Reply,
     Retrieval,
     Ruling,
+    Selection,
     SpanRef,
     Support,
     Turn,
     WriteReceipt,
 )
-from memplugin.storage.ledger import SqlLedger
+from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.text import digest
 
 NOW = datetime(2026, 3, 2, 9, 14, 11, tzinfo=UTC)
@@ -85,15 +87,17 @@ def batch(*proposals: Proposal, workspace: str = WORKSPACE, **fields: Any) -> Ba
     return Batch(proposals=proposals, **{**values, **fields})
 
 
-def settle(ledger: Ledger, *proposals: Proposal, **fields: Any) -> list[WriteReceipt]:
-    return ledger.settle(batch(*proposals, **fields), gate)
+def settle(ledger: SqlLedger, *proposals: Proposal, **fields: Any) -> list[WriteReceipt]:
+    return ledger.writes.settle(batch(*proposals, **fields), gate)
 
 
-def write(ledger: Ledger, content: str, workspace: str = WORKSPACE, **fields: Any) -> MemoryRecord:
+def write(
+    ledger: SqlLedger, content: str, workspace: str = WORKSPACE, **fields: Any
+) -> MemoryRecord:
     """Writes one memory; returns its record."""
     [receipt] = settle(ledger, proposal(content, workspace, **fields), workspace=workspace)
     assert receipt.record_id is not None, receipt
-    return ledger.records(workspace, [receipt.record_id])[receipt.record_id]
+    return ledger.records.get_many(workspace, [receipt.record_id])[receipt.record_id]
 
 
 def selection(
@@ -104,9 +108,9 @@ def selection(
     return Selection(workspace, scopes, kinds)
 
 
-def found(ledger: Ledger, query: str, **fields: Any) -> list[str]:
+def found(ledger: SqlLedger, query: str, **fields: Any) -> list[str]:
     """Ids that full-text search brings."""
-    return [id_ for id_, _ in ledger.lexical(selection(**fields), query, 20)]
+    return [id_ for id_, _ in ledger.search.full_text(selection(**fields), query, 20)]
 
 
 def candidate(record: MemoryRecord, rank: int = 1, *, injected: bool = True) -> Candidate:
@@ -206,7 +210,7 @@ def connection_of(ledger: SqlLedger) -> Any:
 
 def everything_stored(connection: Connection) -> Sequence[str]:
     """Every value of every table, the full-text index's included, as text."""
-    from memplugin.storage.tables import metadata
+    from memplugin.storage.sql.tables import metadata
 
     names = [*metadata.tables, "lexical"]
     if connection.dialect.name == "sqlite":

@@ -14,8 +14,8 @@ from huggingface_hub import constants
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 
 from memplugin.errors import ConfigError, EmbedderError, EmbedderUnavailable
-from memplugin.storage import onnx_export
-from memplugin.storage.embedder import (
+from memplugin.storage.embedding import onnx_export
+from memplugin.storage.embedding.embedder import (
     LangChainEmbedder,
     OnnxEmbedder,
     SentenceTransformerEmbedder,
@@ -63,7 +63,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     def hidden(name: str, *rest: Any) -> Any:
         return None if name == package else find_spec(name, *rest)
 
-    monkeypatch.setattr("memplugin.storage.weights.find_spec", hidden)
+    monkeypatch.setattr("memplugin.storage.embedding.model_files.find_spec", hidden)
 
 
 # -- sentence-transformers
@@ -150,7 +150,7 @@ def test_a_folder_that_holds_no_model_is_unavailable(tmp_path: Path):
 
 
 def test_importing_the_embedders_imports_no_torch():
-    code = "import sys, memplugin.storage.embedder as e; e.make_embedder().fingerprint; "
+    code = "import sys, memplugin.storage.embedding.embedder as e; e.make_embedder().fingerprint; "
     code += "sys.exit(bool({'torch', 'onnxruntime', 'sentence_transformers'} & set(sys.modules)))"
 
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -186,7 +186,7 @@ def test_once_exported_a_model_runs_without_torch(onnx: OnnxEmbedder, onnx_dir: 
     code = f"""
 import sys
 from pathlib import Path
-from memplugin.storage.embedder import OnnxEmbedder
+from memplugin.storage.embedding.embedder import OnnxEmbedder
 embedder = OnnxEmbedder(cache_dir=Path({str(onnx_dir)!r}))
 assert embedder.embed(["a", "b"]).shape == (2, 384)
 assert embedder.truncates(["a"]) == [False]

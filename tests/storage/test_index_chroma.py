@@ -12,8 +12,8 @@ import pytest
 from chromadb.config import Settings
 
 from memplugin.errors import StoreError
-from memplugin.storage import chroma
-from memplugin.storage.chroma import ChromaIndex
+from memplugin.storage.vector import chroma
+from memplugin.storage.vector.chroma import ChromaIndex
 from memplugin.text import digest
 
 AXES = np.eye(8, dtype=np.float32)
@@ -31,7 +31,7 @@ def raw_client(path):
 
 
 def test_importing_the_module_does_not_import_chromadb():
-    code = "import sys, memplugin.storage.chroma; print('chromadb' in sys.modules)"
+    code = "import sys, memplugin.storage.vector.chroma; print('chromadb' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

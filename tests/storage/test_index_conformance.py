@@ -11,7 +11,7 @@ import pytest
 
 from memplugin.errors import StoreError
 from memplugin.ports import VectorIndex
-from memplugin.storage.chroma import ChromaIndex
+from memplugin.storage.vector.chroma import ChromaIndex
 from memplugin.testing import InMemoryIndex
 
 DIMENSION = 8

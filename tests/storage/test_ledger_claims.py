@@ -14,13 +14,13 @@ from sqlalchemy import create_engine, text
 
 from memplugin.claims import precedence
 from memplugin.records import MemoryRecord
-from memplugin.storage.ledger import SqlLedger
+from memplugin.storage.sql.ledger import SqlLedger
 
 HERE = frozenset({"{}", '{"trade":"pest"}', '{"property":"12","trade":"pest"}'})
 
 
 def claiming(ledger: SqlLedger, *fields: str, **more: Any) -> list[str]:
-    return [r.id for r in ledger.claims(selection(**more), fields)]
+    return [r.id for r in ledger.search.claims(selection(**more), fields)]
 
 
 def test_a_claim_is_found_by_any_of_its_fields(ledger: SqlLedger) -> None:
@@ -45,7 +45,7 @@ def test_what_counts_most_comes_first(ledger: SqlLedger) -> None:
     def claim(content: str, **more: Any) -> str:
         scope = more.pop("scope", {"trade": "pest"})
         made = proposal(content, claim={"vendor_id": content}, scope=scope, **more)
-        [receipt] = ledger.settle(batch(made), accept)
+        [receipt] = ledger.writes.settle(batch(made), accept)
         return str(receipt.record_id)
 
     broad = claim("broad", scope={}, pinned=True)
@@ -63,7 +63,7 @@ def test_only_active_records_that_are_selected_count(ledger: SqlLedger) -> None:
     gone = write(ledger, "gone", claim={"vendor_id": "x"}, scope={"trade": "pest"})
     write(ledger, "elsewhere", claim=claim, scope={"trade": "drains"})
     write(ledger, "theirs", "ws_2", claim=claim)
-    ledger.set_status(WORKSPACE, gone.id, "evicted", NOW)
+    ledger.records.set_status(WORKSPACE, gone.id, "evicted", NOW)
     assert claiming(ledger, "vendor_id", scopes=HERE) == [kept.id]
     assert claiming(ledger, "vendor_id", kinds=frozenset({"tip"})) == []
 
@@ -83,24 +83,24 @@ def test_the_same_records_are_found_as_by_looking_at_each(
         proposal(f"memory {n}", id=f"p_{n}", claim=claim or None, confidence=n % 3 / 3)
         for n, claim in enumerate(claims)
     ]
-    receipts = ledger.settle(batch(*proposals), accept)
-    records = ledger.records(WORKSPACE, [str(r.record_id) for r in receipts]).values()
+    receipts = ledger.writes.settle(batch(*proposals), accept)
+    records = ledger.records.get_many(WORKSPACE, [str(r.record_id) for r in receipts]).values()
     expected: list[MemoryRecord] = [r for r in records if wanted in (r.claim or {})]
     expected.sort(key=precedence, reverse=True)
-    assert ledger.claims(selection(), [wanted]) == expected
+    assert ledger.search.claims(selection(), [wanted]) == expected
     ledger.close()
 
 
 def test_a_decisions_workspaces_are_found_by_its_id(ledger: SqlLedger) -> None:
     for workspace in ("ws_b", "ws_a"):
-        ledger.save_decision(decision(workspace_id=workspace), "memory_on", 1)
-    assert ledger.workspaces_of_decision("d_1") == ["ws_a", "ws_b"]
-    assert ledger.workspaces_of_decision("d_") == []
+        ledger.decisions.save(decision(workspace_id=workspace), "memory_on", 1)
+    assert ledger.history.workspaces_of_decision("d_1") == ["ws_a", "ws_b"]
+    assert ledger.history.workspaces_of_decision("d_") == []
 
 
 def test_a_decision_from_before_overrides_were_kept_is_read(shared_url: str) -> None:
     ledger = SqlLedger.open(shared_url)
-    ledger.save_decision(decision(), "memory_on", 1)
+    ledger.decisions.save(decision(), "memory_on", 1)
     engine = create_engine(shared_url)
     replies = json.dumps([{"status": "decided", "raw": None, "detail": None}])
     with engine.begin() as connection:
@@ -109,7 +109,7 @@ def test_a_decision_from_before_overrides_were_kept_is_read(shared_url: str) -> 
             {"replies": replies},
         )
     engine.dispose()
-    kept = ledger.decision(WORKSPACE, "d_1")
+    kept = ledger.decisions.get(WORKSPACE, "d_1")
     ledger.close()
     assert kept is not None
     assert (kept.overrides, kept.options, kept.replies[0].asked) == ((), {}, ())

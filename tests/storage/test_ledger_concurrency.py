@@ -23,7 +23,7 @@ from ledger_making import (
 )
 
 from memplugin.records import SpanRef
-from memplugin.storage.ledger import SqlLedger
+from memplugin.storage.sql.ledger import SqlLedger
 
 WRITERS = 8
 
@@ -47,9 +47,9 @@ def test_threads_that_settle_the_same_get_one_row_and_the_same_receipts(
     read = batch(
         *(proposal(f"note {n}", turn_id=said.id) for n in range(20)), turns=[said], extractor="x@1"
     )
-    receipts = at_once([ledger] * WRITERS, lambda one, _: one.settle(read, gate))
+    receipts = at_once([ledger] * WRITERS, lambda one, _: one.writes.settle(read, gate))
     assert receipts == [receipts[0]] * WRITERS
-    rows = ledger.statistics()["rows"]
+    rows = ledger.maintenance.statistics()["rows"]
     assert (rows["memory_records"], rows["proposals"], rows["turns"]) == (20, 20, 1)
 
 
@@ -58,7 +58,7 @@ def test_connections_that_settle_the_same_get_one_row(shared_url: str) -> None:
     same = [proposal(f"note {n}") for n in range(20)]
     receipts = at_once(ledgers, lambda one, _: settle(one, *same))
     assert receipts == [receipts[0]] * WRITERS
-    assert ledgers[0].statistics()["rows"]["memory_records"] == 20
+    assert ledgers[0].maintenance.statistics()["rows"]["memory_records"] == 20
     for ledger in ledgers:
         ledger.close()
 
@@ -71,15 +71,15 @@ def test_writers_of_one_workspace_take_turns_and_lose_nothing(ledger: SqlLedger)
 
     rulings = [r for some in at_once([ledger] * WRITERS, say) for r in some]
     assert sorted(rulings) == ["accepted"] + ["attached"] * (WRITERS * 5 - 1)
-    [record] = ledger.find_records(WORKSPACE, ["same"], 9)
+    [record] = ledger.history.find_records(WORKSPACE, ["same"], 9)
     assert record.evidence_count == WRITERS * 5 - 1
-    assert ledger.state(WORKSPACE).seq == WRITERS * 5
+    assert ledger.search.state(WORKSPACE).seq == WRITERS * 5
 
 
 def test_superseding_at_once_leaves_one_active_record(shared_url: str) -> None:
     ledgers = [SqlLedger.open(shared_url) for _ in range(WRITERS)]
     at_once(ledgers, lambda one, n: write(one, f"vendor {n}", claim={"vendor": n}))
-    held = ledgers[0].find_claims(WORKSPACE, ["vendor"], 99)
+    held = ledgers[0].history.find_claims(WORKSPACE, ["vendor"], 99)
     assert len(held) == WRITERS
     assert [r.status for r in held].count("active") == 1
     assert len({r.replaced_by for r in held if r.status == "superseded"}) == WRITERS - 1
@@ -95,18 +95,18 @@ def test_readers_see_whole_transactions_while_others_write(ledger: SqlLedger) ->
             for n in range(5):
                 settle(one, *(proposal(f"{number} {n} {i}") for i in range(10)))
             return []
-        return [one.count(selection()) for _ in range(20)]
+        return [one.search.count(selection()) for _ in range(20)]
 
     seen = [n for some in at_once([ledger] * 6, act) for n in some]
     assert all(n % 10 == 0 for n in seen)
-    assert ledger.state(WORKSPACE).active == 150
+    assert ledger.search.state(WORKSPACE).active == 150
 
 
 def test_threads_that_enter_a_session_at_once_begin_it_once(ledger: SqlLedger) -> None:
     before = SpanRef("1" * 32, "1" * 16)
-    ledger.enter_session(context(session="s_0"), before, NOW)
+    ledger.sessions.enter(context(session="s_0"), before, NOW)
     this = SpanRef("2" * 32, "2" * 16)
-    links = at_once([ledger] * 4, lambda one, _: one.enter_session(context(), this, NOW))
+    links = at_once([ledger] * 4, lambda one, _: one.sessions.enter(context(), this, NOW))
     assert sorted(links, key=str) == [None, None, None, before]
 
 
@@ -117,12 +117,12 @@ def test_marking_and_unindexing_everything_at_once_do_not_wait_for_ever(shared_u
     def act(one: SqlLedger, number: int) -> None:
         for _ in range(5):
             if number % 3 == 0:
-                one.unindex_all()
+                one.records.unindex_all()
             else:
-                one.indexed(f"ws_{number}", [ids[f"ws_{number}"]], NOW)
+                one.records.mark_indexed(f"ws_{number}", [ids[f"ws_{number}"]], NOW)
 
     at_once(ledgers, act)
-    assert all(ledgers[0].state(workspace).active == 1 for workspace in ids)
+    assert all(ledgers[0].search.state(workspace).active == 1 for workspace in ids)
     for ledger in ledgers:
         ledger.close()
 
@@ -131,7 +131,7 @@ PROCESS = """
     import sys
     sys.path.insert(0, sys.argv[2])
     from ledger_making import proposal, settle
-    from memplugin.storage.ledger import SqlLedger
+    from memplugin.storage.sql.ledger import SqlLedger
 
     ledger = SqlLedger.open(sys.argv[1])
     print([settle(ledger, proposal(f"note {n}"))[0].to_json() for n in range(50)])
@@ -156,5 +156,5 @@ def test_processes_that_settle_the_same_get_one_row_and_the_same_receipts(
     assert [process.returncode for process in processes] == [0, 0], said
     assert said[0][0] == said[1][0]
     ledger = SqlLedger.open(shared_url)
-    assert ledger.state(WORKSPACE).active == 50
+    assert ledger.search.state(WORKSPACE).active == 50
     ledger.close()

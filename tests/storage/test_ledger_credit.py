@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from ledger_making import LATER, WORKSPACE, candidate, connection_of, retrieval, write
 from sqlalchemy import select, text
 
-from memplugin.crediting import Score, Shown
-from memplugin.learn_config import OUTCOME_ONLY, CreditWeights
-from memplugin.learning.credit import weight
-from memplugin.records import CreditTotals, MemoryRecord, Outcome
-from memplugin.storage.ledger import SqlLedger
-from memplugin.storage.tables import credits
+from memplugin.config import OUTCOME_ONLY, CreditWeights
+from memplugin.learning.utility import weight
+from memplugin.records import CreditTotals, MemoryRecord, Outcome, Score, Shown
+from memplugin.storage.sql.ledger import SqlLedger
+from memplugin.storage.sql.tables import credits
 
 WEIGHTS = CreditWeights()
 NOTHING = CreditTotals(**dict.fromkeys(CreditTotals.__dataclass_fields__, 0))
@@ -31,7 +30,7 @@ def show(ledger: SqlLedger, *records: MemoryRecord, attempt: int = 1, **fields: 
     candidates = [candidate(record, rank) for rank, record in enumerate(records, 1)]
     candidates += [candidate(record, 9, injected=False) for record in hidden]
     values = {"id": f"r_{attempt}_{len(records)}", **fields}
-    ledger.save_retrieval(retrieval(*candidates, **values), "memory_on", attempt)
+    ledger.retrievals.save(retrieval(*candidates, **values), "memory_on", attempt)
 
 
 def report(ledger: SqlLedger, value: float, *, attempt: int = 1, **fields: Any) -> None:
@@ -49,22 +48,22 @@ def report(ledger: SqlLedger, value: float, *, attempt: int = 1, **fields: Any) 
         "arm": "memory_on",
         "created_at": LATER + timedelta(minutes=attempt),
     }
-    ledger.save_outcome(Outcome(**{**values, **fields}), None)
+    ledger.outcomes.save(Outcome(**{**values, **fields}), None)
 
 
 def rows(ledger: SqlLedger, *, judge: bool = True) -> list[Shown]:
-    return ledger.shown(ledger.unscored(None, judge=judge))
+    return ledger.follow_scores.shown(ledger.follow_scores.unscored(None, judge=judge))
 
 
 def score(ledger: SqlLedger, **scores: Any) -> None:
     """The same score for every row that wants one."""
-    ledger.save_scores([Score(shown, **scores) for shown in rows(ledger)], LATER)
+    ledger.follow_scores.save_scores([Score(shown, **scores) for shown in rows(ledger)], LATER)
 
 
 def credited(ledger: SqlLedger, record: MemoryRecord, weights: CreditWeights = WEIGHTS) -> float:
     """By both ways of reading it, which agree."""
-    found = ledger.credit(WORKSPACE, [record.id], weights)[record.id]
-    totals = ledger.credit_totals(WORKSPACE, weights)[record.id]
+    found = ledger.credit.of_records(WORKSPACE, [record.id], weights)[record.id]
+    totals = ledger.credit.totals(WORKSPACE, weights)[record.id]
     assert (found.attempts, found.credited) == (totals.attempts, pytest.approx(totals.credited))
     return found.credited
 
@@ -78,7 +77,7 @@ def test_a_retrieval_is_joined_to_its_attempt_whichever_was_written_first(ledger
     steps = [lambda: show(ledger, record), lambda: report(ledger, 1.0)]
     for step in steps if shown_first else reversed(steps):
         step()
-    assert ledger.credit_totals(WORKSPACE, WEIGHTS) == {
+    assert ledger.credit.totals(WORKSPACE, WEIGHTS) == {
         # one attempt of value 1 * confidence 1 * weight 0.5, since nothing is known of it
         record.id: replace(NOTHING, attempts=1, successes=1, outcome=1.0, credited=0.5)
     }
@@ -92,7 +91,7 @@ def test_a_retrieval_is_joined_to_its_attempt_whichever_was_written_first(ledger
 
 def test_nothing_is_credited_before_the_attempt_is_reported(ledger):
     show(ledger, write(ledger, "net of tax"))
-    assert ledger.credit_totals(WORKSPACE, WEIGHTS) == {}
+    assert ledger.credit.totals(WORKSPACE, WEIGHTS) == {}
 
 
 @pytest.mark.parametrize(
@@ -102,8 +101,8 @@ def test_another_attempt_is_not_joined(ledger, other):
     record = write(ledger, "net of tax")
     show(ledger, record)
     report(ledger, 1.0, **other)
-    assert ledger.credit_totals(WORKSPACE, WEIGHTS) == {}
-    assert ledger.credit_totals("ws_2", WEIGHTS) == {}
+    assert ledger.credit.totals(WORKSPACE, WEIGHTS) == {}
+    assert ledger.credit.totals("ws_2", WEIGHTS) == {}
 
 
 def test_a_candidate_that_was_not_injected_earns_nothing_and_loses_nothing(ledger):
@@ -111,7 +110,7 @@ def test_a_candidate_that_was_not_injected_earns_nothing_and_loses_nothing(ledge
     for attempt, value in ((1, 1.0), (2, -0.2)):
         show(ledger, shown, attempt=attempt, hidden=[hidden])
         report(ledger, value, attempt=attempt)
-    assert set(ledger.credit(WORKSPACE, [shown.id, hidden.id], WEIGHTS)) == {shown.id}
+    assert set(ledger.credit.of_records(WORKSPACE, [shown.id, hidden.id], WEIGHTS)) == {shown.id}
     assert {row.record_id for row in rows(ledger)} == {shown.id}
 
 
@@ -120,7 +119,7 @@ def test_a_record_shown_twice_in_one_attempt_has_had_one_chance(ledger):
     show(ledger, record, id="r_1")
     show(ledger, record, id="r_2")
     report(ledger, 1.0)
-    assert ledger.credit_totals(WORKSPACE, WEIGHTS)[record.id].attempts == 1
+    assert ledger.credit.totals(WORKSPACE, WEIGHTS)[record.id].attempts == 1
     assert credited(ledger, record) == 0.5
 
 
@@ -129,7 +128,7 @@ def test_reporting_an_attempt_again_replaces_what_it_was_worth(ledger):
     show(ledger, record)
     report(ledger, 1.0)
     report(ledger, -0.2, failure_mode="health_failure")
-    assert ledger.credit_totals(WORKSPACE, WEIGHTS) == {
+    assert ledger.credit.totals(WORKSPACE, WEIGHTS) == {
         record.id: replace(NOTHING, attempts=1, outcome=-0.2, credited=-0.1)
     }
 
@@ -182,8 +181,8 @@ def test_what_is_known_is_counted_by_sign(ledger):
         show(ledger, record, attempt=attempt)
         report(ledger, 1.0 if attempt % 2 else 0.0, attempt=attempt)
         [row] = [row for row in rows(ledger) if row.attempt == attempt]
-        ledger.save_scores([Score(row, followed=followed, cosine=cosine)], LATER)
-    assert ledger.credit_totals(WORKSPACE, WEIGHTS)[record.id] == CreditTotals(
+        ledger.follow_scores.save_scores([Score(row, followed=followed, cosine=cosine)], LATER)
+    assert ledger.credit.totals(WORKSPACE, WEIGHTS)[record.id] == CreditTotals(
         attempts=5,
         successes=3,  # attempts 1, 3 and 5
         outcome=3.0,
@@ -219,12 +218,14 @@ def test_a_row_that_failed_keeps_its_error_and_comes_last_the_next_time(ledger):
     show(ledger, *records)
     report(ledger, 1.0)
     first, second = rows(ledger)
-    ledger.save_scores([Score(first, cosine=0.5, error="judge: error: timeout")], LATER)
+    ledger.follow_scores.save_scores(
+        [Score(first, cosine=0.5, error="judge: error: timeout")], LATER
+    )
     assert [row.number for row in rows(ledger)] == [second.number, first.number]
     with connection_of(ledger) as connection:
         kept = connection.execute(text("SELECT follow_error FROM injections ORDER BY number"))
         assert list(kept.scalars()) == ["judge: error: timeout", None]
-    ledger.save_scores([Score(first, followed=True)], LATER)
+    ledger.follow_scores.save_scores([Score(first, followed=True)], LATER)
     with connection_of(ledger) as connection:
         kept = connection.execute(text("SELECT follow_error FROM injections ORDER BY number"))
         assert list(kept.scalars()) == [None, None]
@@ -248,7 +249,7 @@ def test_a_score_of_an_action_that_was_replaced_meanwhile_is_not_kept(ledger):
     report(ledger, 1.0)
     judged = [Score(row, followed=True) for row in rows(ledger)]
     report(ledger, 1.0, action="something else")
-    ledger.save_scores(judged, LATER)
+    ledger.follow_scores.save_scores(judged, LATER)
     assert credited(ledger, record) == 0.5
     assert len(rows(ledger)) == 1
 
@@ -257,8 +258,8 @@ def test_an_attempt_without_an_action_can_not_be_scored_and_is_counted(ledger):
     show(ledger, write(ledger, "net of tax"))
     report(ledger, 1.0, action=None)
     assert rows(ledger) == []
-    assert ledger.without_action(WORKSPACE) == 1
-    assert ledger.without_action("ws_2") == 0
+    assert ledger.follow_scores.without_action(WORKSPACE) == 1
+    assert ledger.follow_scores.without_action("ws_2") == 0
 
 
 def test_one_workspace_at_a_time(ledger):
@@ -266,8 +267,8 @@ def test_one_workspace_at_a_time(ledger):
         record = write(ledger, "net of tax", workspace)
         show(ledger, record, workspace_id=workspace)
         report(ledger, 1.0, workspace_id=workspace)
-    assert len(ledger.unscored(None, judge=True)) == 2
-    [row] = ledger.shown(ledger.unscored("ws_2", judge=True))
+    assert len(ledger.follow_scores.unscored(None, judge=True)) == 2
+    [row] = ledger.follow_scores.shown(ledger.follow_scores.unscored("ws_2", judge=True))
     assert row.workspace_id == "ws_2"
 
 
@@ -277,7 +278,7 @@ def test_a_forgotten_record_is_not_scored_and_the_judges_words_go_too(ledger):
     report(ledger, 1.0)
     said = "The memory says: Primex handles all pest issues."
     score(ledger, cosine=0.5, followed=True, reasoning=said)
-    ledger.forget(WORKSPACE, record.id, "asked to", LATER)
+    ledger.erasure.forget(WORKSPACE, record.id, "asked to", LATER)
     report(ledger, 1.0, action="another")  # which would have it scored again
     assert rows(ledger) == []
     with connection_of(ledger) as connection:
@@ -291,7 +292,7 @@ def test_forgetting_redacts_the_judges_reasoning(ledger):
     report(ledger, 1.0)
     said = "The memory says: Primex handles all pest issues."
     score(ledger, followed=True, reasoning=said)
-    ledger.forget(WORKSPACE, record.id, "asked to", LATER)
+    ledger.erasure.forget(WORKSPACE, record.id, "asked to", LATER)
     with connection_of(ledger) as connection:
         kept = list(connection.scalars(text("SELECT follow_reasoning FROM injections")))
     assert kept == ["The memory says: [forgotten]."]
@@ -302,9 +303,9 @@ def test_credit_outlives_the_rows_it_came_from(ledger):
     show(ledger, record)
     report(ledger, 1.0)
     score(ledger, followed=True)
-    assert ledger.prune(LATER + timedelta(days=1))["retrievals"] == 1
+    assert ledger.maintenance.prune(LATER + timedelta(days=1))["retrievals"] == 1
     assert credited(ledger, record) == 1.0
-    assert ledger.ever_shown(WORKSPACE) == {record.id}
+    assert ledger.follow_scores.ever_shown(WORKSPACE) == {record.id}
 
 
 def test_what_judge_and_cosine_disagree_on_is_found_the_widest_first(ledger):
@@ -312,17 +313,17 @@ def test_what_judge_and_cosine_disagree_on_is_found_the_widest_first(ledger):
     show(ledger, *records)
     report(ledger, 1.0)
     signs = [(True, 0.05), (False, 0.85), (True, 0.9), (False, 0.7)]
-    ledger.save_scores(
+    ledger.follow_scores.save_scores(
         [Score(r, followed=f, cosine=c) for r, (f, c) in zip(rows(ledger), signs, strict=True)],
         LATER,
     )
-    found = ledger.disagreements(WORKSPACE, 0.8, 10)
+    found = ledger.follow_scores.disagreements(WORKSPACE, 0.8, 10)
     assert [(d.content, d.followed, d.cosine) for d in found] == [
         ("one", True, 0.05),  # 0.95 apart
         ("two", False, 0.85),  # 0.85 apart; the others 0.1 and 0.7
     ]
-    assert [d.content for d in ledger.disagreements(WORKSPACE, 0.8, 1)] == ["one"]
-    assert ledger.disagreements("ws_2", 0.0, 10) == []
+    assert [d.content for d in ledger.follow_scores.disagreements(WORKSPACE, 0.8, 1)] == ["one"]
+    assert ledger.follow_scores.disagreements("ws_2", 0.0, 10) == []
 
 
 # ---------------------------------------------------------------- the sums stay true
@@ -373,8 +374,10 @@ def test_the_sums_are_always_those_of_the_rows(changes):
             report(ledger, two, attempt=one)
         else:
             waiting = rows(ledger)[:2]
-            ledger.save_scores([Score(r, followed=one, cosine=two) for r in waiting], LATER)
-    found = ledger.credit_totals(WORKSPACE, WEIGHTS)
+            ledger.follow_scores.save_scores(
+                [Score(r, followed=one, cosine=two) for r in waiting], LATER
+            )
+    found = ledger.credit.totals(WORKSPACE, WEIGHTS)
     assert {id_: (t.attempts, pytest.approx(t.credited)) for id_, t in found.items()} == by_hand(
         ledger
     )
@@ -397,7 +400,7 @@ def test_writers_at_the_same_time_lose_no_credit(shared_url):
         jobs = [pool.submit(job, n) for n in range(1, 17) for job in (attempt, reported)]
     for job in jobs:
         job.result()
-    sums = ledger.credit_totals(WORKSPACE, WEIGHTS)
+    sums = ledger.credit.totals(WORKSPACE, WEIGHTS)
     assert {t.attempts for t in sums.values()} == {16}
     assert [t.credited for t in sums.values()] == [8.0, 8.0, 8.0]
     ledger.close()

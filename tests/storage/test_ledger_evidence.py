@@ -24,9 +24,17 @@ from sqlalchemy import text
 from test_ledger_concurrency import at_once
 
 from memplugin.errors import RecordNotFound, StoreError
-from memplugin.ports import INSTEAD_OF, Belief, Known, Observed
-from memplugin.records import Evidence, MemoryRecord, Proposal, Ruling
-from memplugin.storage.ledger import SqlLedger
+from memplugin.records import (
+    INSTEAD_OF,
+    Belief,
+    Evidence,
+    Known,
+    MemoryRecord,
+    Observed,
+    Proposal,
+    Ruling,
+)
+from memplugin.storage.sql.ledger import SqlLedger
 
 
 def counted(belief: Belief, evidence: Sequence[Evidence]) -> float:
@@ -55,7 +63,7 @@ def seen(record: MemoryRecord, number: int = 1, **fields: Any) -> Evidence:
 def observe(
     ledger: SqlLedger, piece: Evidence, *narrower: Proposal, rule: Any = accept, **fields: Any
 ) -> Observed:
-    return ledger.observe(piece, batch(*narrower, **{"now": LATER, **fields}), rule, counted)
+    return ledger.writes.observe(piece, batch(*narrower, **{"now": LATER, **fields}), rule, counted)
 
 
 def narrower(record: MemoryRecord, content: str = "toilets go to Abraham", **fields: Any) -> Any:
@@ -73,14 +81,14 @@ def narrower(record: MemoryRecord, content: str = "toilets go to Abraham", **fie
 
 def now(ledger: SqlLedger, record_id: str | None) -> MemoryRecord:
     assert record_id
-    return ledger.records(WORKSPACE, [record_id])[record_id]
+    return ledger.records.get_many(WORKSPACE, [record_id])[record_id]
 
 
 def test_evidence_is_kept_as_it_was_and_moves_the_record(ledger: SqlLedger) -> None:
     record = write(ledger, "Yonic handles plumbing", scope={"trade": "plumbing"})
     piece = seen(record)
     moved = observe(ledger, piece).record
-    assert ledger.evidence(WORKSPACE, record.id) == [piece]
+    assert ledger.evidence.of_record(WORKSPACE, record.id) == [piece]
     assert moved == replace(record, confidence=0.1, evidence_count=1, seq=2)
     assert now(ledger, record.id) == moved
 
@@ -90,8 +98,8 @@ def test_evidence_is_read_in_the_order_in_which_it_came(ledger: SqlLedger) -> No
     pieces = [seen(record, n, at=at) for n, at in ((1, LATER), (2, NOW), (3, LATER))]
     for piece in pieces:
         observe(ledger, piece)
-    assert ledger.evidence(WORKSPACE, record.id) == pieces
-    assert ledger.evidence("ws_other", record.id) == []
+    assert ledger.evidence.of_record(WORKSPACE, record.id) == pieces
+    assert ledger.evidence.of_record("ws_other", record.id) == []
 
 
 def test_the_whole_set_is_weighed_with_the_seed_the_record_was_written_with(
@@ -103,13 +111,13 @@ def test_the_whole_set_is_weighed_with_the_seed_the_record_was_written_with(
         shown.append((belief, list(evidence)))
         return 0.3
 
-    [receipt] = ledger.settle(
+    [receipt] = ledger.writes.settle(
         batch(proposal("Yonic", scope={"trade": "plumbing"}), seed_strength=7.0), gate, watch
     )
     record = now(ledger, receipt.record_id)
     first, second = seen(record, 1), seen(record, 2, supports=False)
     for piece in (first, second):
-        ledger.observe(piece, batch(), accept, watch)
+        ledger.writes.observe(piece, batch(), accept, watch)
     seed = Belief(0.8, 7.0, {"trade": "plumbing"})
     assert shown == [(seed, [first]), (seed, [first, second])]
     assert now(ledger, record.id).confidence == 0.3
@@ -118,10 +126,10 @@ def test_the_whole_set_is_weighed_with_the_seed_the_record_was_written_with(
 def test_the_same_observation_twice_is_counted_once(ledger: SqlLedger) -> None:
     record = write(ledger, "Yonic handles plumbing")
     first = observe(ledger, seen(record), narrower(record))
-    rows = ledger.statistics()["rows"]
+    rows = ledger.maintenance.statistics()["rows"]
     again = observe(ledger, seen(record, weight=9.0), narrower(record, "toilets: Abraham"))
     assert again == Observed(first.record, ())
-    assert ledger.statistics()["rows"] == rows
+    assert ledger.maintenance.statistics()["rows"] == rows
 
 
 def test_threads_that_observe_the_same_count_once_and_others_all(ledger: SqlLedger) -> None:
@@ -143,7 +151,7 @@ def test_a_narrower_belief_is_made_with_the_observation_as_its_evidence(ledger: 
         {"problem": "toilet", "trade": "plumbing"},
     )
     assert (made.confidence, made.evidence_count, result.record.confidence) == (0.1, 1, 0.0)
-    [piece] = ledger.evidence(WORKSPACE, made.id)
+    [piece] = ledger.evidence.of_record(WORKSPACE, made.id)
     assert (piece.supports, piece.weight, piece.salience, piece.note) == (
         True,
         0.4,
@@ -177,7 +185,7 @@ def test_a_rejected_proposal_can_be_evidence_against_a_record(ledger: SqlLedger)
     [made] = observe(ledger, seen(record, 1, supports=False), narrower(record)).receipts
     bob = narrower(record, "toilets go to Bob", claim={"vendor_id": "bob"})
     observe(ledger, seen(record, 2, supports=False), bob, rule=outweigh)
-    pieces = ledger.evidence(WORKSPACE, made.record_id or "")
+    pieces = ledger.evidence.of_record(WORKSPACE, made.record_id or "")
     assert [piece.supports for piece in pieces] == [True, False]
     assert [piece.proposal_id for piece in pieces] == [made.proposal_id, bob.id]
     assert now(ledger, made.record_id).status == "active"
@@ -219,19 +227,19 @@ def test_the_gate_is_shown_the_exception_that_was_made_the_last_time(ledger: Sql
 
 def test_an_attached_write_moves_confidence_with_the_ordinary_weight(ledger: SqlLedger) -> None:
     record = write(ledger, "net of tax")
-    [receipt] = ledger.settle(batch(proposal("NET of tax", turn_id="u_2")), gate, counted)
+    [receipt] = ledger.writes.settle(batch(proposal("NET of tax", turn_id="u_2")), gate, counted)
     assert receipt.ruling == "attached"
     assert now(ledger, record.id).confidence == 0.1
-    [piece] = ledger.evidence(WORKSPACE, record.id)
+    [piece] = ledger.evidence.of_record(WORKSPACE, record.id)
     assert (piece.supports, piece.weight, piece.salience, piece.scope) == (True, 1.0, 0.5, {})
 
 
 def test_what_contradicts_a_pin_is_kept_as_evidence_and_moves_nothing(ledger: SqlLedger) -> None:
     pinned = write(ledger, "the vendor is primex", claim={"vendor": "primex"}, pinned=True)
     against = proposal("the vendor is dever", claim={"vendor": "dever"})
-    ledger.settle(batch(against), outweigh, counted)
+    ledger.writes.settle(batch(against), outweigh, counted)
     assert now(ledger, pinned.id).confidence == 0.8
-    assert [p.supports for p in ledger.evidence(WORKSPACE, pinned.id)] == [False]
+    assert [p.supports for p in ledger.evidence.of_record(WORKSPACE, pinned.id)] == [False]
 
 
 @pytest.mark.parametrize("narrow", [True, False])
@@ -246,8 +254,8 @@ def test_when_the_gate_breaks_nothing_of_the_observation_stays(
     rule, weigh = (broken, counted) if narrow else (accept, broken)
     proposals = [narrower(record)] if narrow else []
     with pytest.raises(RuntimeError):
-        ledger.observe(seen(record), batch(*proposals), rule, weigh)
-    assert ledger.evidence(WORKSPACE, record.id) == []
+        ledger.writes.observe(seen(record), batch(*proposals), rule, weigh)
+    assert ledger.evidence.of_record(WORKSPACE, record.id) == []
     assert now(ledger, record.id) == record
 
 
@@ -257,19 +265,19 @@ def test_when_the_gate_breaks_nothing_of_the_observation_stays(
 def test_a_pin_freezes_confidence_and_letting_go_weighs_everything(ledger: SqlLedger) -> None:
     record = write(ledger, "Yonic handles plumbing")
     observe(ledger, seen(record, 1))
-    pinned = ledger.set_pinned(WORKSPACE, record.id, pinned=True, weigh=counted)
+    pinned = ledger.evidence.set_pinned(WORKSPACE, record.id, pinned=True, weigh=counted)
     assert (pinned.pinned, pinned.confidence) == (True, 0.1)
     for number in (2, 3):
         moved = observe(ledger, seen(record, number)).record
     assert (moved.confidence, moved.evidence_count) == (0.1, 3)
-    free = ledger.set_pinned(WORKSPACE, record.id, pinned=False, weigh=counted)
+    free = ledger.evidence.set_pinned(WORKSPACE, record.id, pinned=False, weigh=counted)
     assert (free.pinned, free.confidence) == (False, 0.3)
 
 
 def test_pinning_twice_changes_nothing_more(ledger: SqlLedger) -> None:
     record = write(ledger, "Yonic handles plumbing")
-    first = ledger.set_pinned(WORKSPACE, record.id, pinned=True, weigh=counted)
-    assert ledger.set_pinned(WORKSPACE, record.id, pinned=True, weigh=counted) == first
+    first = ledger.evidence.set_pinned(WORKSPACE, record.id, pinned=True, weigh=counted)
+    assert ledger.evidence.set_pinned(WORKSPACE, record.id, pinned=True, weigh=counted) == first
 
 
 @pytest.mark.parametrize("end", ["evicted", "superseded", "forgotten"])
@@ -277,17 +285,17 @@ def test_a_record_that_is_gone_takes_no_evidence_and_no_pin(ledger: SqlLedger, e
     record = write(ledger, "the vendor is primex", claim={"vendor": "primex"})
     observe(ledger, seen(record, 1))
     if end == "evicted":
-        ledger.set_status(WORKSPACE, record.id, "evicted", NOW)
+        ledger.records.set_status(WORKSPACE, record.id, "evicted", NOW)
     elif end == "forgotten":
-        ledger.forget(WORKSPACE, record.id, "asked", NOW)
+        ledger.erasure.forget(WORKSPACE, record.id, "asked", NOW)
     else:
         write(ledger, "the vendor is dever", claim={"vendor": "dever"})
-    rows = ledger.statistics()["rows"]
+    rows = ledger.maintenance.statistics()["rows"]
     with pytest.raises(StoreError, match=f"is {end}, and nothing about it moves: use"):
         observe(ledger, seen(record, 2))
     with pytest.raises(StoreError, match=f"is {end}"):
-        ledger.set_pinned(WORKSPACE, record.id, pinned=True)
-    assert ledger.statistics()["rows"] == rows
+        ledger.evidence.set_pinned(WORKSPACE, record.id, pinned=True)
+    assert ledger.maintenance.statistics()["rows"] == rows
     assert observe(ledger, seen(record, 1)).receipts == ()  # counted before: no error
 
 
@@ -296,8 +304,8 @@ def test_another_workspaces_record_can_not_be_observed_or_pinned(ledger: SqlLedg
     with pytest.raises(RecordNotFound):
         observe(ledger, seen(record))
     with pytest.raises(RecordNotFound):
-        ledger.set_pinned(WORKSPACE, record.id, pinned=True)
-    assert ledger.evidence("ws_other", record.id) == []
+        ledger.evidence.set_pinned(WORKSPACE, record.id, pinned=True)
+    assert ledger.evidence.of_record("ws_other", record.id) == []
 
 
 # ---------------------------------------------------------------- forgetting
@@ -319,13 +327,13 @@ def test_forgetting_erases_notes_and_the_exceptions_that_quote_the_record(
         source=f"{INSTEAD_OF}{one.record_id}",
     )
     [three] = observe(ledger, seen(now(ledger, one.record_id), 3, supports=False), deeper).receipts
-    ledger.forget(WORKSPACE, record.id, "asked", LATER)
+    ledger.erasure.forget(WORKSPACE, record.id, "asked", LATER)
     assert [now(ledger, r.record_id).status for r in (one, two, three)] == [
         "forgotten",
         "active",
         "forgotten",
     ]
-    assert [p.note for p in ledger.evidence(WORKSPACE, record.id)] == [None, None]
+    assert [p.note for p in ledger.evidence.of_record(WORKSPACE, record.id)] == [None, None]
     with connection_of(ledger) as connection:
         for table in ("memory_records", "proposals", "evidence"):
             for row in connection.execute(text(f"SELECT * FROM {table}")):
@@ -334,7 +342,7 @@ def test_forgetting_erases_notes_and_the_exceptions_that_quote_the_record(
 
 def test_evidence_carries_where_it_came_from(ledger: SqlLedger) -> None:
     record = write(ledger, "Yonic handles plumbing")
-    ledger.observe(seen(record), batch(context=context(), span=SPAN), accept)
+    ledger.writes.observe(seen(record), batch(context=context(), span=SPAN), accept)
     with connection_of(ledger) as connection:
         row = connection.execute(
             text("SELECT workspace_id, task_id, session_id, trace_id, span_id FROM evidence")

@@ -8,7 +8,7 @@ from datetime import timedelta
 from ledger_making import LATER, NOW, WORKSPACE, decision, write
 
 from memplugin.records import Answered, Counterfactual, Judgement, Need, Runs
-from memplugin.storage.ledger import SqlLedger
+from memplugin.storage.sql.ledger import SqlLedger
 
 TRIED = Counterfactual(
     id="x_1",
@@ -46,38 +46,38 @@ SAID = Judgement(
 def test_counterfactuals_come_back_as_they_were_oldest_first(ledger: SqlLedger) -> None:
     later = replace(TRIED, id="x_0", created_at=LATER, p_value=None, verdict="not", flip=False)
     other = replace(TRIED, id="x_2", task_id="t_2", created_at=LATER + timedelta(1))
-    ledger.save_counterfactuals([later, TRIED, other])
-    ledger.save_counterfactuals([])
-    assert ledger.counterfactuals(WORKSPACE) == [TRIED, later, other]
-    assert ledger.counterfactuals(WORKSPACE, "t_0417") == [TRIED, later]
-    assert ledger.counterfactuals("ws_other") == []
-    assert list(ledger.task_rows(WORKSPACE, "t_2").counterfactuals) == [other]
+    ledger.counterfactuals.save([later, TRIED, other])
+    ledger.counterfactuals.save([])
+    assert ledger.counterfactuals.of(WORKSPACE) == [TRIED, later, other]
+    assert ledger.counterfactuals.of(WORKSPACE, "t_0417") == [TRIED, later]
+    assert ledger.counterfactuals.of("ws_other") == []
+    assert list(ledger.history.task_rows(WORKSPACE, "t_2").counterfactuals) == [other]
 
 
 def test_a_judgement_replaces_that_of_the_same_task_by_the_same(ledger: SqlLedger) -> None:
     other = replace(SAID, by="annotator 2", need=None, note=None, should_use=None, at=LATER)
     elsewhere = replace(SAID, workspace_id="ws_other")
-    ledger.save_judgements([SAID, other, elsewhere])
-    assert ledger.judgements(WORKSPACE) == [SAID, other]
+    ledger.judgements.save([SAID, other, elsewhere])
+    assert ledger.judgements.of(WORKSPACE) == [SAID, other]
     changed = replace(SAID, stage="use", cause="ignored", evidence=())
-    ledger.save_judgements([changed])
-    assert ledger.judgements(WORKSPACE) == [changed, other]
-    assert ledger.judgements("ws_other") == [elsewhere]
+    ledger.judgements.save([changed])
+    assert ledger.judgements.of(WORKSPACE) == [changed, other]
+    assert ledger.judgements.of("ws_other") == [elsewhere]
 
 
 def test_forgetting_takes_a_text_out_of_both(ledger: SqlLedger) -> None:
     record = write(ledger, "reported net of tax")
     answered = Runs((Answered({"why": "it is reported net of tax"}, 4),), 4)
-    ledger.save_counterfactuals([replace(TRIED, with_record=answered, without_record=answered)])
+    ledger.counterfactuals.save([replace(TRIED, with_record=answered, without_record=answered)])
     quoting = replace(
         SAID,
         evidence=("it says 'reported net of tax'",),
         need=Need(text="reported net of tax"),
         note="reported net of tax!",
     )
-    ledger.save_judgements([quoting])
-    ledger.forget(WORKSPACE, record.id, "asked to", LATER)
-    (tried,), (said,) = ledger.counterfactuals(WORKSPACE), ledger.judgements(WORKSPACE)
+    ledger.judgements.save([quoting])
+    ledger.erasure.forget(WORKSPACE, record.id, "asked to", LATER)
+    (tried,), (said,) = ledger.counterfactuals.of(WORKSPACE), ledger.judgements.of(WORKSPACE)
     assert tried.with_record.answers[0].answer == {"why": "it is [forgotten]"}
     assert tried.without_record == tried.with_record
     assert said.evidence == ("it says '[forgotten]'",)
@@ -86,9 +86,9 @@ def test_forgetting_takes_a_text_out_of_both(ledger: SqlLedger) -> None:
 
 def test_counterfactuals_go_with_their_decision_and_no_sooner(ledger: SqlLedger) -> None:
     kept = decision()
-    ledger.save_decision(kept, "memory_on", 1)
-    ledger.save_counterfactuals([replace(TRIED, decision_id=kept.id)])
-    ledger.prune(kept.created_at)
-    assert len(ledger.counterfactuals(WORKSPACE)) == 1
-    ledger.prune(kept.created_at + timedelta(seconds=1))
-    assert ledger.counterfactuals(WORKSPACE) == []
+    ledger.decisions.save(kept, "memory_on", 1)
+    ledger.counterfactuals.save([replace(TRIED, decision_id=kept.id)])
+    ledger.maintenance.prune(kept.created_at)
+    assert len(ledger.counterfactuals.of(WORKSPACE)) == 1
+    ledger.maintenance.prune(kept.created_at + timedelta(seconds=1))
+    assert ledger.counterfactuals.of(WORKSPACE) == []

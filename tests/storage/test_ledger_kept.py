@@ -23,7 +23,7 @@ from sqlalchemy import text
 
 from memplugin.errors import StoreError
 from memplugin.records import Outcome, SpanRef
-from memplugin.storage.ledger import SqlLedger
+from memplugin.storage.sql.ledger import SqlLedger
 
 
 def test_a_retrieval_comes_back_as_it_was(ledger: SqlLedger) -> None:
@@ -31,24 +31,24 @@ def test_a_retrieval_comes_back_as_it_was(ledger: SqlLedger) -> None:
         ledger, "net of tax 🦆", scope={"b": "1", "a": "2"}, claim={"z": [1, {"y": None}]}
     )
     kept = retrieval(candidate(record, 1), candidate(record, 7, injected=False))
-    ledger.save_retrieval(kept, "memory_on", 2)
-    assert ledger.retrieval(WORKSPACE, "r_1") == kept
-    assert ledger.retrieval("ws_other", "r_1") is None
-    assert ledger.retrieval(WORKSPACE, "r_2") is None
+    ledger.retrievals.save(kept, "memory_on", 2)
+    assert ledger.retrievals.get(WORKSPACE, "r_1") == kept
+    assert ledger.retrievals.get("ws_other", "r_1") is None
+    assert ledger.retrievals.get(WORKSPACE, "r_2") is None
 
 
 def test_an_unsampled_or_missing_span_comes_back_too(ledger: SqlLedger) -> None:
     bare = retrieval(id="r_2", span=None, degraded=())
     unsampled = retrieval(id="r_3", span=replace(SPAN, sampled=False))
     for kept in (bare, unsampled):
-        ledger.save_retrieval(kept, "memory_on", 1)
-        assert ledger.retrieval(WORKSPACE, kept.id) == kept
+        ledger.retrievals.save(kept, "memory_on", 1)
+        assert ledger.retrievals.get(WORKSPACE, kept.id) == kept
 
 
 def test_each_injected_candidate_has_a_row_to_join_credit_on(ledger: SqlLedger) -> None:
     record = write(ledger, "net of tax")
     kept = retrieval(candidate(record, 1), candidate(record, 7, injected=False))
-    ledger.save_retrieval(kept, "memory_off", 2)
+    ledger.retrievals.save(kept, "memory_off", 2)
     with connection_of(ledger) as connection:
         rows = connection.execute(
             text(
@@ -62,9 +62,9 @@ def test_each_injected_candidate_has_a_row_to_join_credit_on(ledger: SqlLedger) 
 
 def test_a_decision_comes_back_as_it_was(ledger: SqlLedger) -> None:
     kept = decision()
-    ledger.save_decision(kept, "memory_on", 1)
-    assert ledger.decision(WORKSPACE, "d_1") == kept
-    assert ledger.decision("ws_other", "d_1") is None
+    ledger.decisions.save(kept, "memory_on", 1)
+    assert ledger.decisions.get(WORKSPACE, "d_1") == kept
+    assert ledger.decisions.get("ws_other", "d_1") is None
 
 
 def test_a_decision_without_anything_optional_comes_back_too(ledger: SqlLedger) -> None:
@@ -82,14 +82,14 @@ def test_a_decision_without_anything_optional_comes_back_too(ledger: SqlLedger) 
         span=None,
         detail="the model did not answer",
     )
-    ledger.save_decision(kept, "memory_on", 1)
-    assert ledger.decision(WORKSPACE, "d_1") == kept
+    ledger.decisions.save(kept, "memory_on", 1)
+    assert ledger.decisions.get(WORKSPACE, "d_1") == kept
 
 
 def test_keys_of_messages_and_replies_keep_their_order(ledger: SqlLedger) -> None:
     kept = decision()
-    ledger.save_decision(kept, "memory_on", 1)
-    read = ledger.decision(WORKSPACE, "d_1")
+    ledger.decisions.save(kept, "memory_on", 1)
+    read = ledger.decisions.get(WORKSPACE, "d_1")
     assert read is not None
     for name in ("sent", "raw", "answer", "answer_schema"):
         assert json.dumps(getattr(read, name)) == json.dumps(getattr(kept, name)), name
@@ -104,8 +104,8 @@ def test_an_answer_that_is_a_model_is_kept_as_plain_json(ledger: SqlLedger) -> N
         since: datetime
 
     answer = Vendor(vendor_id="primex", since=NOW)
-    ledger.save_decision(decision(answer=answer), "memory_on", 1)
-    read = ledger.decision(WORKSPACE, "d_1")
+    ledger.decisions.save(decision(answer=answer), "memory_on", 1)
+    read = ledger.decisions.get(WORKSPACE, "d_1")
     assert read is not None
     assert read.answer == {"vendor_id": "primex", "since": "2026-03-02T09:14:11Z"}
 
@@ -129,10 +129,10 @@ def outcome(**fields: object) -> Outcome:
 
 
 def test_reporting_an_attempt_again_replaces_it(ledger: SqlLedger) -> None:
-    ledger.save_outcome(outcome(), SPAN)
+    ledger.outcomes.save(outcome(), SPAN)
     better = outcome(id="o_2", succeeded=True, value=1.0, failure_mode=None)
-    ledger.save_outcome(better, None)
-    assert ledger.task_rows(WORKSPACE, "t_0417").outcomes == [better]
+    ledger.outcomes.save(better, None)
+    assert ledger.history.task_rows(WORKSPACE, "t_0417").outcomes == [better]
 
 
 def test_attempts_arms_and_workspaces_have_outcomes_of_their_own(ledger: SqlLedger) -> None:
@@ -142,8 +142,8 @@ def test_attempts_arms_and_workspaces_have_outcomes_of_their_own(ledger: SqlLedg
         outcome(id="o_3", arm="memory_off"),
     ]
     for each in (*kept, outcome(id="o_4", workspace_id="ws_other")):
-        ledger.save_outcome(each, SPAN)
-    assert ledger.task_rows(WORKSPACE, "t_0417").outcomes == kept
+        ledger.outcomes.save(each, SPAN)
+    assert ledger.history.task_rows(WORKSPACE, "t_0417").outcomes == kept
 
 
 def test_a_time_without_a_zone_is_refused(ledger: SqlLedger) -> None:
@@ -151,7 +151,7 @@ def test_a_time_without_a_zone_is_refused(ledger: SqlLedger) -> None:
     with pytest.raises(StoreError, match="has no time zone"):
         settle(ledger, proposal("net of tax", occurred_at=naive))
     with pytest.raises(StoreError, match="has no time zone"):
-        ledger.save_decision(decision(created_at=naive), "memory_on", 1)
+        ledger.decisions.save(decision(created_at=naive), "memory_on", 1)
 
 
 def test_times_come_back_in_utc(ledger: SqlLedger) -> None:

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, create_engine, inspect, make_url, text
 
 from memplugin.errors import ConfigError, StoreError, StoreVersionError
 from memplugin.storage import migrations
-from memplugin.storage.ledger import SqlLedger
-from memplugin.storage.tables import metadata
+from memplugin.storage.sql.ledger import SqlLedger
+from memplugin.storage.sql.tables import metadata
 
 
 @pytest.fixture(params=["file", "postgresql"])
@@ -40,20 +40,20 @@ def test_what_is_written_is_there_when_the_store_is_opened_again(new_url: str) -
     record = write(ledger, "net of tax")
     ledger.close()
     again = SqlLedger.open(new_url, create=False)
-    assert again.records(WORKSPACE, [record.id]) == {record.id: record}
+    assert again.records.get_many(WORKSPACE, [record.id]) == {record.id: record}
     assert found(again, "taxes") == [record.id]
     again.close()
 
 
 def test_the_key_of_content_hashes_stays_with_the_store(new_url: str) -> None:
     ledger = SqlLedger.open(new_url)
-    key = ledger.setdefault("hash_key", "other")
+    key = ledger.facts.setdefault("hash_key", "other")
     assert len(bytes.fromhex(key)) == 32
     write(ledger, "net of tax")
     ledger.close()
     again = SqlLedger.open(new_url)
     write(again, "Net of tax", id="p_2")
-    assert again.state(WORKSPACE).active == 1
+    assert again.search.state(WORKSPACE).active == 1
     again.close()
 
 
@@ -132,7 +132,7 @@ def test_upgrading_makes_a_store_and_leaves_a_current_one_alone(new_url: str) ->
     ledger.close()
     assert SqlLedger.upgrade(new_url) == migrations.HEAD
     again = SqlLedger.open(new_url)
-    assert again.state(WORKSPACE).active == 1
+    assert again.search.state(WORKSPACE).active == 1
     again.close()
 
 
@@ -179,7 +179,7 @@ def test_a_server_that_does_not_answer_is_an_error_of_ours() -> None:
 def test_a_writer_that_waits_too_long_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memplugin.storage.engine.BUSY_TIMEOUT_MS", 50)
+    monkeypatch.setattr("memplugin.storage.sql.engine.BUSY_TIMEOUT_MS", 50)
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     ledger, other = SqlLedger.open(url), SqlLedger.open(url)
     with other._database.writing(), pytest.raises(StoreError, match="use PostgreSQL"):
@@ -228,7 +228,7 @@ def test_a_store_that_is_up_to_date_opens_without_alembic(tmp_path: Path) -> Non
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     SqlLedger.open(url).close()
     code = (
-        "import sys; from memplugin.storage.ledger import SqlLedger;"
+        "import sys; from memplugin.storage.sql.ledger import SqlLedger;"
         f"SqlLedger.open({url!r}).close(); assert 'alembic' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

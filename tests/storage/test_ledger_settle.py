@@ -22,9 +22,8 @@ from ledger_making import (
 from sqlalchemy import text
 
 from memplugin.errors import StoreError
-from memplugin.ports import Known
-from memplugin.records import MemoryRecord, Proposal, Ruling, WriteReceipt
-from memplugin.storage.ledger import SqlLedger
+from memplugin.records import Known, MemoryRecord, Proposal, Ruling, WriteReceipt
+from memplugin.storage.sql.ledger import SqlLedger
 
 
 def test_an_accepted_proposal_becomes_a_record_with_everything_it_said(ledger: SqlLedger) -> None:
@@ -41,7 +40,7 @@ def test_an_accepted_proposal_becomes_a_record_with_everything_it_said(ledger: S
     )
     [receipt] = settle(ledger, proposed, span=SPAN)
     assert receipt == WriteReceipt(proposed.id, proposed.record_id, "accepted")
-    assert ledger.records(WORKSPACE, [proposed.record_id]) == {
+    assert ledger.records.get_many(WORKSPACE, [proposed.record_id]) == {
         proposed.record_id: MemoryRecord(
             id=proposed.record_id,
             workspace_id=WORKSPACE,
@@ -83,23 +82,23 @@ def test_settling_the_same_twice_gives_the_same_receipts_and_no_second_row(
     proposed = [proposal("net of tax"), proposal("Net  of tax", turn_id="u_2"), proposal("gross")]
     first = settle(ledger, *proposed)
     assert [r.ruling for r in first] == ["accepted", "attached", "accepted"]
-    before = ledger.statistics()["rows"]
+    before = ledger.maintenance.statistics()["rows"]
     assert settle(ledger, *proposed) == first
-    assert ledger.statistics()["rows"] == before
-    assert ledger.state(WORKSPACE).seq == 1
+    assert ledger.maintenance.statistics()["rows"] == before
+    assert ledger.search.state(WORKSPACE).seq == 1
 
 
 def test_a_proposal_twice_in_one_batch_is_one_proposal(ledger: SqlLedger) -> None:
     proposed = proposal("net of tax")
     first, second = settle(ledger, proposed, proposed)
     assert first == second
-    assert ledger.statistics()["rows"]["proposals"] == 1
+    assert ledger.maintenance.statistics()["rows"]["proposals"] == 1
 
 
 def test_a_receipt_says_whether_the_record_is_indexed_by_now(ledger: SqlLedger) -> None:
     proposed = proposal("net of tax")
     assert settle(ledger, proposed)[0].indexed is False
-    ledger.indexed(WORKSPACE, [proposed.record_id], LATER)
+    ledger.records.mark_indexed(WORKSPACE, [proposed.record_id], LATER)
     assert settle(ledger, proposed)[0].indexed is True
 
 
@@ -107,7 +106,7 @@ def test_a_repetition_in_other_words_is_evidence_for_the_record(ledger: SqlLedge
     record = write(ledger, "net of tax")
     [receipt] = settle(ledger, proposal("NET of tax", turn_id="u_2"), span=SPAN)
     assert (receipt.ruling, receipt.record_id) == ("attached", record.id)
-    attached = ledger.records(WORKSPACE, [record.id])[record.id]
+    attached = ledger.records.get_many(WORKSPACE, [record.id])[record.id]
     assert (attached.evidence_count, attached.seq) == (1, 2)
     with connection_of(ledger) as connection:
         row = connection.execute(
@@ -119,18 +118,18 @@ def test_a_repetition_in_other_words_is_evidence_for_the_record(ledger: SqlLedge
 def test_superseding_closes_the_old_and_adds_the_new_in_one_step(ledger: SqlLedger) -> None:
     old = write(ledger, "the vendor is primex", claim={"vendor": "primex"})
     new = write(ledger, "the vendor is wasp", claim={"vendor": "wasp"})
-    old = ledger.records(WORKSPACE, [old.id])[old.id]
+    old = ledger.records.get_many(WORKSPACE, [old.id])[old.id]
     assert (old.status, old.replaced_by, old.retired_at) == ("superseded", new.id, NOW)
     assert (old.content, old.seq, new.seq) == ("the vendor is primex", 2, 2)
     assert found(ledger, "vendor") == [new.id]
-    [made] = ledger.proposals_of(WORKSPACE, [new.id])
+    [made] = ledger.history.proposals_of(WORKSPACE, [new.id])
     assert (made.ruling, made.replaced_id) == ("superseded", old.id)
 
 
 def test_a_claim_with_another_scope_is_another_slot(ledger: SqlLedger) -> None:
     broad = write(ledger, "the vendor is primex", claim={"vendor": "primex"})
     write(ledger, "for pests it is wasp", claim={"vendor": "wasp"}, scope={"trade": "pest"})
-    assert ledger.records(WORKSPACE, [broad.id])[broad.id].status == "active"
+    assert ledger.records.get_many(WORKSPACE, [broad.id])[broad.id].status == "active"
 
 
 def test_later_proposals_of_a_batch_see_what_earlier_ones_did(ledger: SqlLedger) -> None:
@@ -148,7 +147,7 @@ def test_later_proposals_of_a_batch_see_what_earlier_ones_did(ledger: SqlLedger)
         None,
         receipts[1].record_id,
     ]
-    held = ledger.records(WORKSPACE, [r.record_id for r in receipts if r.record_id])
+    held = ledger.records.get_many(WORKSPACE, [r.record_id for r in receipts if r.record_id])
     assert {r.content: (r.status, r.evidence_count) for r in held.values()} == {
         "a is one": ("superseded", 0),
         "a is two": ("superseded", 1),
@@ -160,7 +159,7 @@ def test_later_proposals_of_a_batch_see_what_earlier_ones_did(ledger: SqlLedger)
 def test_the_rule_sees_near_records_that_are_active_best_first(ledger: SqlLedger) -> None:
     near, other = write(ledger, "reports are net of tax"), write(ledger, "likes charts")
     gone = write(ledger, "old news")
-    ledger.set_status(WORKSPACE, gone.id, "evicted", NOW)
+    ledger.records.set_status(WORKSPACE, gone.id, "evicted", NOW)
     foreign = write(ledger, "net of tax", workspace="ws_other")
     seen: list[Known] = []
 
@@ -170,7 +169,7 @@ def test_the_rule_sees_near_records_that_are_active_best_first(ledger: SqlLedger
 
     new = proposal("figures net of tax")
     hits = [(near.id, 0.97), (gone.id, 0.9), (foreign.id, 0.9), (other.id, 0.2), ("m_none", 0.1)]
-    ledger.settle(batch(new, near={new.id: hits}), watch)
+    ledger.writes.settle(batch(new, near={new.id: hits}), watch)
     assert [(r.id, c) for r, c in seen[0].near] == [(near.id, 0.97), (other.id, 0.2)]
     assert seen[0].session_id == "s_1"
 
@@ -183,7 +182,7 @@ def test_near_may_name_a_record_that_the_same_batch_makes(ledger: SqlLedger) -> 
             return Ruling(proposed, "attached", "near", record_id=known.near[0][0].id)
         return gate(proposed, known)
 
-    receipts = ledger.settle(
+    receipts = ledger.writes.settle(
         batch(first, second, near={second.id: [(first.record_id, 0.96)]}), attach_near
     )
     assert receipts[1].record_id == first.record_id
@@ -196,19 +195,19 @@ def test_an_amended_proposal_is_stored_as_amended_under_its_own_id(ledger: SqlLe
         amended = replace(original, scope={"user": "ana"})
         return Ruling(amended, "accepted", record_id=original.record_id)
 
-    [receipt] = ledger.settle(batch(proposed), amend)
+    [receipt] = ledger.writes.settle(batch(proposed), amend)
     assert receipt.proposal_id == proposed.id
-    assert ledger.records(WORKSPACE, [proposed.record_id])[proposed.record_id].scope == {
+    assert ledger.records.get_many(WORKSPACE, [proposed.record_id])[proposed.record_id].scope == {
         "user": "ana"
     }
 
 
 def test_a_rejected_proposal_keeps_its_reason_and_makes_no_record(ledger: SqlLedger) -> None:
-    [receipt] = ledger.settle(batch(proposal("maybe net")), refuse)
+    [receipt] = ledger.writes.settle(batch(proposal("maybe net")), refuse)
     assert (receipt.ruling, receipt.record_id) == ("rejected", None)
-    [stored] = ledger.find_proposals(WORKSPACE, ["maybe"], 5)
+    [stored] = ledger.history.find_proposals(WORKSPACE, ["maybe"], 5)
     assert (stored.ruling, stored.reason) == ("rejected", "confidence: 0.2 is below 0.5")
-    assert ledger.state(WORKSPACE).seq == 0
+    assert ledger.search.state(WORKSPACE).seq == 0
 
 
 def test_a_rule_that_fails_leaves_nothing_behind(ledger: SqlLedger) -> None:
@@ -218,8 +217,10 @@ def test_a_rule_that_fails_leaves_nothing_behind(ledger: SqlLedger) -> None:
         return gate(proposed, known)
 
     with pytest.raises(RuntimeError, match="screen is down"):
-        ledger.settle(batch(proposal("first"), proposal("second"), turns=[turn("hi")]), broken)
-    rows = ledger.statistics()["rows"]
+        ledger.writes.settle(
+            batch(proposal("first"), proposal("second"), turns=[turn("hi")]), broken
+        )
+    rows = ledger.maintenance.statistics()["rows"]
     assert (rows["proposals"], rows["memory_records"], rows["turns"]) == (0, 0, 0)
 
 
@@ -230,7 +231,7 @@ def test_a_ruling_on_a_record_it_was_not_shown_is_refused(ledger: SqlLedger) -> 
         return Ruling(proposed, "attached", record_id=foreign.id)
 
     with pytest.raises(StoreError, match="not among the records"):
-        ledger.settle(batch(proposal("ours")), attach)
+        ledger.writes.settle(batch(proposal("ours")), attach)
 
 
 def test_turns_that_were_read_make_the_batch_a_repetition(ledger: SqlLedger) -> None:
@@ -238,13 +239,13 @@ def test_turns_that_were_read_make_the_batch_a_repetition(ledger: SqlLedger) -> 
     read = batch(
         proposal("net of tax", turn_id=said.id), turns=[said], extractor="x@1", context=context()
     )
-    first = ledger.settle(read, gate)
+    first = ledger.writes.settle(read, gate)
     other_reading = replace(read, proposals=[proposal("taxes excluded", turn_id=said.id)])
-    assert ledger.settle(other_reading, gate) == first
-    assert ledger.repeated(WORKSPACE, "s_1", [said.id, "u_x"], "x@1") == {said.id}
-    assert ledger.receipts(WORKSPACE, "s_1", [said.id], "x@1") == first
-    assert ledger.repeated(WORKSPACE, "s_1", [said.id], "x@2") == frozenset()
-    assert ledger.repeated(WORKSPACE, "s_2", [said.id], "x@1") == frozenset()
+    assert ledger.writes.settle(other_reading, gate) == first
+    assert ledger.turns.already_read(WORKSPACE, "s_1", [said.id, "u_x"], "x@1") == {said.id}
+    assert ledger.turns.receipts(WORKSPACE, "s_1", [said.id], "x@1") == first
+    assert ledger.turns.already_read(WORKSPACE, "s_1", [said.id], "x@2") == frozenset()
+    assert ledger.turns.already_read(WORKSPACE, "s_2", [said.id], "x@1") == frozenset()
 
 
 def test_a_new_extractor_reads_again_and_is_then_asked_about_what_it_confirmed(
@@ -252,26 +253,26 @@ def test_a_new_extractor_reads_again_and_is_then_asked_about_what_it_confirmed(
 ) -> None:
     said = turn("net of tax, please")
     read = batch(proposal("net of tax", turn_id=said.id), turns=[said], extractor="x@1")
-    first = ledger.settle(read, gate)
+    first = ledger.writes.settle(read, gate)
     newer = replace(read, extractor="x@2")
-    assert ledger.settle(newer, gate) == first
-    assert ledger.receipts(WORKSPACE, "s_1", [said.id], "x@2") == first
+    assert ledger.writes.settle(newer, gate) == first
+    assert ledger.turns.receipts(WORKSPACE, "s_1", [said.id], "x@2") == first
 
 
 def test_a_failed_extraction_is_kept_once_and_its_turns_stay_unread(ledger: SqlLedger) -> None:
     said = [turn("net of tax, please"), turn("thanks")]
     failed = batch(turns=said, extractor="x@1", failure="timeout")
-    [receipt] = ledger.settle(failed, gate)
+    [receipt] = ledger.writes.settle(failed, gate)
     assert (receipt.ruling, receipt.reason, receipt.record_id) == ("failed", "timeout", None)
-    [again] = ledger.settle(replace(failed, failure="refused"), gate)
+    [again] = ledger.writes.settle(replace(failed, failure="refused"), gate)
     assert again.proposal_id == receipt.proposal_id
-    [stored] = ledger.proposals_of_turn(WORKSPACE, said[1].id)
+    [stored] = ledger.history.proposals_of_turn(WORKSPACE, said[1].id)
     assert (stored.ruling, stored.reason, stored.content) == ("failed", "refused", None)
-    assert ledger.repeated(WORKSPACE, "s_1", [t.id for t in said], "x@1") == frozenset()
+    assert ledger.turns.already_read(WORKSPACE, "s_1", [t.id for t in said], "x@1") == frozenset()
     done = replace(failed, failure=None, proposals=[proposal("net of tax", turn_id=said[0].id)])
-    accepted = ledger.settle(done, gate)
+    accepted = ledger.writes.settle(done, gate)
     assert [r.ruling for r in accepted] == ["accepted"]
-    assert ledger.settle(done, gate) == accepted
+    assert ledger.writes.settle(done, gate) == accepted
 
 
 @pytest.mark.parametrize(
@@ -282,12 +283,12 @@ def test_turns_are_kept_as_configured_and_still_known_to_be_read(
     ledger: SqlLedger, keep: str, kept_text: str | None, kept_hash: bool
 ) -> None:
     said = turn("net of tax")
-    ledger.settle(batch(turns=[said], extractor="x@1", keep_turns=keep), gate)
+    ledger.writes.settle(batch(turns=[said], extractor="x@1", keep_turns=keep), gate)
     with connection_of(ledger) as connection:
         row = connection.execute(text("SELECT text, text_hash FROM turns")).one()
     assert (row.text, row.text_hash is not None) == (kept_text, kept_hash)
-    assert ledger.turns_kept(WORKSPACE, None) is (keep == "full")
-    assert ledger.repeated(WORKSPACE, "s_1", [said.id], "x@1") == {said.id}
+    assert ledger.history.turns_kept(WORKSPACE, None) is (keep == "full")
+    assert ledger.turns.already_read(WORKSPACE, "s_1", [said.id], "x@1") == {said.id}
 
 
 def test_rows_without_a_valid_span_have_null_for_it(ledger: SqlLedger) -> None:
@@ -301,7 +302,7 @@ def test_rows_without_a_valid_span_have_null_for_it(ledger: SqlLedger) -> None:
 def test_a_claim_that_is_no_json_is_an_error_of_ours(ledger: SqlLedger) -> None:
     with pytest.raises(StoreError):
         write(ledger, "not a number", claim={"x": float("nan")})
-    assert ledger.statistics()["rows"]["memory_records"] == 0
+    assert ledger.maintenance.statistics()["rows"]["memory_records"] == 0
 
 
 def test_an_id_that_another_workspace_has_is_refused(ledger: SqlLedger) -> None:

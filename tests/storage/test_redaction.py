@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplugin.storage.redaction import FORGOTTEN, Redactor, anchor
+from memplugin.storage.sql.redaction import FORGOTTEN, Redactor, anchor
 
 texts = st.text(min_size=13, max_size=60).filter(lambda text: text.strip() and "\x00" not in text)
 

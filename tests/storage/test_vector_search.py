@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from memplugin.config import MemoryContext
 from memplugin.errors import StoreError
-from memplugin.ports import AROUND, Batch, Ledger, Selection, VectorIndex
-from memplugin.records import Proposal, Ruling
-from memplugin.storage.chroma import ChromaIndex
-from memplugin.storage.ledger import SqlLedger
-from memplugin.storage.search import DenseHit, VectorSearch
+from memplugin.ports import AROUND, Batch, VectorIndex
+from memplugin.records import Proposal, Ruling, Selection
+from memplugin.storage.sql.ledger import SqlLedger
+from memplugin.storage.vector.chroma import ChromaIndex
+from memplugin.storage.vector.search import DenseHit, VectorSearch
 from memplugin.testing import InMemoryIndex
 from memplugin.text import canonical_json
 
@@ -33,7 +33,7 @@ class World:
     """A ledger and an index that are written as a store writes them."""
 
     def __init__(self, index: VectorIndex, workspace: str = "ws", dimension: int = DIMENSION):
-        self.ledger: Ledger = SqlLedger.open("sqlite://")
+        self.ledger = SqlLedger.open("sqlite://")
         self.index = index
         self.workspace = workspace
         self.random = np.random.default_rng(0)
@@ -78,7 +78,7 @@ class World:
         ]
         self._number += len(vectors)
         batch = Batch(MemoryContext(workspace, "s_1"), proposals, NOW)
-        self.ledger.settle(batch, lambda p, _: Ruling(p, "accepted", record_id=p.record_id))
+        self.ledger.writes.settle(batch, lambda p, _: Ruling(p, "accepted", record_id=p.record_id))
         ids = [p.record_id for p in proposals]
         self.vectors.update(zip(ids, vectors, strict=True))
         if around is not None:
@@ -91,14 +91,14 @@ class World:
         workspace = workspace or self.workspace
         keys = [k for i in ids for k in (i, i + AROUND) if k in self.vectors]
         self.index.upsert(workspace, keys, np.stack([self.vectors[k] for k in keys]))
-        self.ledger.indexed(workspace, ids, NOW)
+        self.ledger.records.mark_indexed(workspace, ids, NOW)
 
     def forget(self, ids: Sequence[str], *, from_index: bool = True) -> None:
         for record_id in ids:
-            self.ledger.forget(self.workspace, record_id, "asked", NOW)
+            self.ledger.erasure.forget(self.workspace, record_id, "asked", NOW)
         if from_index:
             self.index.delete(self.workspace, [k for i in ids for k in (i, i + AROUND)])
-            self.ledger.unindexed(self.workspace, ids)
+            self.ledger.records.mark_unindexed(self.workspace, ids)
 
     def nearest(self, ids: Sequence[str], query: np.ndarray, n: int) -> list[str]:
         """By brute force, contents alone."""
@@ -212,7 +212,7 @@ def test_a_search_that_kept_up_finds_what_a_new_one_finds(world, data):
             world.forget(gone)
         elif how == "evicted":
             for record_id in gone:
-                world.ledger.set_status(world.workspace, record_id, "evicted", NOW)
+                world.ledger.records.set_status(world.workspace, record_id, "evicted", NOW)
         elif gone:
             world.into_index(gone)
         live = [i for i in live if i not in gone] if how != "indexed" else live
@@ -224,7 +224,7 @@ def test_a_search_that_kept_up_finds_what_a_new_one_finds(world, data):
         ]
         assert ids_of(results[0].hits) == ids_of(results[1].hits)
         assert ids_of(results[0].inapplicable) == ids_of(results[1].inapplicable)
-        assert results[0].total == results[1].total == world.ledger.count(chosen)
+        assert results[0].total == results[1].total == world.ledger.search.count(chosen)
         assert results[0].content_std == pytest.approx(results[1].content_std, abs=1e-6)
 
 
@@ -258,7 +258,7 @@ def test_what_the_ledger_no_longer_counts_is_never_found_whatever_the_index_hold
     search.promote("ws")
     search.search(select(), AXES[0], depth=3)
     world.forget([forgotten], from_index=False)
-    world.ledger.set_status("ws", evicted, "evicted", NOW)
+    world.ledger.records.set_status("ws", evicted, "evicted", NOW)
     for again in (search, world.search(exact_limit)):
         found = again.search(select(), AXES[1], depth=6, also=[forgotten, evicted], spare=6)
         assert set(ids_of(found.hits)) == {kept, *others}
@@ -281,7 +281,7 @@ def test_a_superseded_record_is_never_found(world):
     search = world.search()
     search.search(select(), AXES[0], depth=5)
     proposal = Proposal("p_new", "remember", "newer", "fact", {}, {"drink": "milk"}, 0.9, NOW)
-    world.ledger.settle(
+    world.ledger.writes.settle(
         Batch(MemoryContext("ws", "s_1"), [proposal], NOW),
         lambda p, _: Ruling(p, "superseded", record_id=p.record_id, replaced_id=old),
     )
@@ -293,9 +293,9 @@ def test_a_superseded_record_is_never_found(world):
 def test_a_revived_record_is_found_again(world):
     (record,) = world.add(AXES[:1])
     search = world.search()
-    world.ledger.set_status("ws", record, "evicted", NOW)
+    world.ledger.records.set_status("ws", record, "evicted", NOW)
     assert not search.search(select(), AXES[0], depth=5).hits
-    world.ledger.set_status("ws", record, "active", NOW)
+    world.ledger.records.set_status("ws", record, "active", NOW)
     assert ids_of(search.search(select(), AXES[0], depth=5).hits) == [record]
 
 
@@ -359,7 +359,7 @@ def test_a_reindexed_store_is_found_again_without_opening_it_anew(world):
     world.index.clear()
     search = world.search()
     assert not search.search(select(), AXES[0], depth=5).hits
-    world.ledger.unindex_all()
+    world.ledger.records.unindex_all()
     world.into_index(ids)
     assert set(ids_of(search.search(select(), AXES[0], depth=5).hits)) == set(ids)
 
@@ -481,7 +481,7 @@ def test_a_large_workspace_is_found_as_well_as_exactly_after_churn(chroma):
     for _ in range(2):
         chroma.index.delete("ws", live[:400])
         for record_id in live[:400]:
-            chroma.ledger.set_status("ws", record_id, "evicted", NOW)
+            chroma.ledger.records.set_status("ws", record_id, "evicted", NOW)
         live = live[400:] + chroma.add(clustered(chroma, 650))
         replaced = live[:300]
         chroma.vectors.update(zip(replaced, clustered(chroma, 300), strict=True))

@@ -6,9 +6,8 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from memplugin import MemoryContext
 from memplugin.telemetry import names
-from memplugin.telemetry.baggage import task_baggage
 from memplugin.telemetry.content import ContentPolicy
-from memplugin.telemetry.sampling import task_sampler
+from memplugin.telemetry.sampling import task_baggage, task_sampler
 from memplugin.telemetry.spans import Tracing
 
 Seen = tuple[bool, str]

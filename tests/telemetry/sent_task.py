@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from memplugin import MemoryConfig, MemoryContext, Need
 from memplugin.diagnosis.attribution import attribute
+from memplugin.diagnosis.evidence_from_spans import census_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
 from memplugin.diagnosis.task_record import TaskRecord
-from memplugin.diagnosis.traced_census import census_from_spans
 from memplugin.records import Verdict
 from memplugin.telemetry.readers.model import Read
 from memplugin.testing import ScriptedChatModel, memory_for_tests

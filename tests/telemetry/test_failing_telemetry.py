@@ -28,7 +28,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Sampler
 from pydantic import BaseModel
 
 from memplugin import MemoryContext
-from memplugin.telemetry import report
+from memplugin.telemetry import attributes
 from memplugin.testing import ScriptedChatModel, SpanCapture, memory_for_tests
 
 CONTEXT = MemoryContext("ws_8841", "s_1", task_id="t_0417")
@@ -202,12 +202,12 @@ def test_attributes_that_can_not_be_put_together_cost_no_result(
         raise RuntimeError("no attribute today")
 
     for module, name in (
-        ("recalling", "searched"),
-        ("deciding", "decided"),
-        ("writing", "written"),
-        ("reporting", "reported"),
+        ("recall", "searched"),
+        ("decide", "decided"),
+        ("write", "written"),
+        ("outcome", "reported"),
     ):
-        assert callable(getattr(report, name))
+        assert callable(getattr(attributes, name))
         monkeypatch.setattr(f"memplugin.memory.{module}.{name}", fails)
     assert results(SpanCapture().provider) == results(None)
 

@@ -104,7 +104,7 @@ def test_a_recalls_duration_and_what_it_showed_are_measured(
     memory.recall("tax", context=CONTEXT, k=2)
     memory.recall("tax", context=CONTEXT, k=1)
     (duration,) = measured.points(names.RECALL_DURATION).values()
-    label = memory.store.policies["balanced"].label
+    label = memory.backend.policies["balanced"].label
     assert duration.attributes == {"memplugin.retrieval.policy": label}
     assert duration.count == 2
     assert 0 < duration.sum < 10
@@ -118,10 +118,10 @@ def test_a_recall_that_fails_is_timed_with_the_errors_class(
     def fails(*_: object) -> None:
         raise StoreError("down")
 
-    monkeypatch.setattr(memory.store.ledger, "save_retrieval", fails)
+    monkeypatch.setattr(memory.backend.ledger.retrievals, "save", fails)
     with pytest.raises(StoreError):
         memory.recall("tax", context=CONTEXT)
-    label = memory.store.policies["balanced"].label
+    label = memory.backend.policies["balanced"].label
     assert list(measured.points(names.RECALL_DURATION)) == [(label, "StoreError")]
     assert measured.points(names.INJECTED) == {}
 
@@ -192,7 +192,7 @@ def test_a_closed_stores_ledger_is_not_asked(monkeypatch: pytest.MonkeyPatch) ->
     measured = Measured()
     memory = memory_for_tests(meter_provider=measured.provider)
     asked: list[int] = []
-    monkeypatch.setattr(memory.store.metrics, "_backlog", lambda: asked.append(1) or 0)
+    monkeypatch.setattr(memory.backend.metrics, "_backlog", lambda: asked.append(1) or 0)
     assert list(measured.values(names.BACKLOG).values()) == [0]
     memory.close()
     assert measured.values(names.BACKLOG) == {}
@@ -235,7 +235,7 @@ def test_an_instrument_that_raises_changes_no_result(
     with memory_for_tests(meter_provider=measured.provider) as memory:
         for instrument in ("_writes", "_duration", "_injected", "_decisions", "_flags"):
             method = "record" if instrument in ("_duration", "_injected") else "add"
-            monkeypatch.setattr(getattr(memory.store.metrics, instrument), method, broken)
+            monkeypatch.setattr(getattr(memory.backend.metrics, instrument), method, broken)
         with caplog.at_level(logging.WARNING, logger="memplugin"):
             assert memory.write("net of tax", context=CONTEXT).ruling == "accepted"
             assert memory.recall("tax", context=CONTEXT).shown == 1
@@ -252,7 +252,7 @@ def test_a_ledger_that_is_down_costs_a_point_and_no_more(
     def down() -> int:
         raise StoreError("down")
 
-    monkeypatch.setattr(memory.store.metrics, "_backlog", down)
+    monkeypatch.setattr(memory.backend.metrics, "_backlog", down)
     memory.write("net of tax", context=CONTEXT)
     assert measured.values(names.BACKLOG) == {}
     assert measured.values(names.WRITES) == {("accepted", "fact"): 1}
@@ -260,4 +260,4 @@ def test_a_ledger_that_is_down_costs_a_point_and_no_more(
 
 def test_the_default_configuration_measures_to_the_global_provider() -> None:
     with memory_for_tests(config=MemoryConfig()) as memory:
-        assert memory.store.metrics.provider is metrics.get_meter_provider()
+        assert memory.backend.metrics.provider is metrics.get_meter_provider()

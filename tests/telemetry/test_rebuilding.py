@@ -14,10 +14,10 @@ from pydantic import BaseModel
 
 from memplugin import Memory, MemoryConfig, MemoryContext, Need
 from memplugin.diagnosis.attribution import attribute
+from memplugin.diagnosis.evidence_from_spans import census_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
-from memplugin.diagnosis.traced_census import census_from_spans
 from memplugin.errors import ConfigError
-from memplugin.memory.emitting import Emission, emit
+from memplugin.memory.emit import Emission, emit
 from memplugin.telemetry import names
 from memplugin.telemetry.sampling import task_sampler
 from memplugin.testing import ScriptedChatModel, SpanCapture, memory_for_tests
@@ -51,7 +51,7 @@ class Sent:
 
 def emitted(memory: Memory, task: str = TASK, *, again: bool = False) -> tuple[Sent, Emission]:
     sent = Sent()
-    return sent, emit(memory.store, W, task, sent, service="agent", again=again)
+    return sent, emit(memory.backend, W, task, sent, service="agent", again=again)
 
 
 def play(memory: Memory, provider: TracerProvider | None = None) -> str:
@@ -153,7 +153,7 @@ def test_the_ids_are_those_that_the_rows_kept_so_that_links_lead_there() -> None
     with memory_at(provider) as memory:
         play(memory, provider)
         sent, emission = emitted(memory)
-        rows = memory.store.ledger.task_rows(W, TASK)
+        rows = memory.backend.ledger.history.task_rows(W, TASK)
         later = memory.recall("board pack", context=MemoryContext(W, "s_9", task_id="t_0500"))
     (retrieval,), (decision,) = rows.retrievals, rows.decisions
     assert retrieval.span
@@ -249,8 +249,8 @@ def forgotten_and_replaced(memory: Memory) -> dict[str, str]:
     memory.write("The chair is Bob.", claim={"chair": "Bob"}, context=later)
     for record in (gone, both):
         memory.forget(record.record_id or "", context=later, reason="asked")
-    ledger = memory.store.ledger
-    ledger.set_status(W, idle.record_id or "", "evicted", memory.store.clock.now())
+    ledger = memory.backend.ledger
+    ledger.records.set_status(W, idle.record_id or "", "evicted", memory.backend.clock.now())
     states = ((old, "superseded"), (both, "forgotten"), (gone, "forgotten"), (idle, "evicted"))
     return {receipt.record_id or "": status for receipt, status in states}
 
@@ -320,12 +320,12 @@ def test_of_a_task_that_was_sampled_in_part_the_other_part_is_sent() -> None:
     later = MemoryContext(W, "s_2", task_id=TASK)
     with memory_at(TracerProvider()) as memory:
         memory.recall("?", context=context)
-        ledger = memory.store.ledger
-        unsampled = memory.store.tracing.on(TracerProvider(sampler=ALWAYS_OFF))
-        object.__setattr__(memory.store, "tracing", unsampled)
+        ledger = memory.backend.ledger
+        unsampled = memory.backend.tracing.on(TracerProvider(sampler=ALWAYS_OFF))
+        object.__setattr__(memory.backend, "tracing", unsampled)
         memory.recall("?", context=later)
         sent, _ = emitted(memory)
-        assert len(ledger.task_rows(W, TASK).retrievals) == 2
+        assert len(ledger.history.task_rows(W, TASK).retrievals) == 2
     sessions = [(span.attributes or {})[names.SESSION_ID] for span in sent.spans]
     assert sessions == ["s_2"]
 
@@ -334,7 +334,7 @@ def test_what_did_not_arrive_was_not_emitted() -> None:
     with memory_at(dropping()) as memory:
         play(memory)
         with pytest.raises(ConfigError, match="did not arrive"):
-            emit(memory.store, W, TASK, Sent(works=False), service="agent")
+            emit(memory.backend, W, TASK, Sent(works=False), service="agent")
         sent, _ = emitted(memory)
     assert len(sent.spans) == 6
 
@@ -345,4 +345,4 @@ def test_a_task_that_is_not_there_is_an_error() -> None:
         with pytest.raises(ConfigError, match="has no task 't_9'"):
             emitted(memory, "t_9")
         with pytest.raises(ConfigError, match="has no task"):
-            emit(memory.store, "ws_other", TASK, Sent(), service="agent")
+            emit(memory.backend, "ws_other", TASK, Sent(), service="agent")

@@ -12,8 +12,8 @@ import pytest
 from memplugin import MemoryConfig, MemoryContext
 from memplugin.records import Candidate, Retrieval
 from memplugin.telemetry import names
+from memplugin.telemetry.attributes import searched
 from memplugin.telemetry.content import ContentPolicy
-from memplugin.telemetry.report import searched
 from memplugin.testing import ScriptedChatModel, SpanCapture, memory_for_tests
 from tests.telemetry.sent_task import Pack
 

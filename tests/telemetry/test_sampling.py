@@ -21,9 +21,7 @@ from scipy.stats import binom
 
 from memplugin import MemoryContext
 from memplugin.errors import ConfigError
-from memplugin.telemetry.baggage import task_baggage
-from memplugin.telemetry.randomness import bucket, randomness
-from memplugin.telemetry.sampling import TaskSampler, task_sampler
+from memplugin.telemetry.sampling import TaskSampler, bucket, randomness, task_baggage, task_sampler
 from memplugin.testing import SpanCapture, memory_for_tests
 from tests.telemetry.sampled_sessions import open_sessions
 

@@ -315,7 +315,7 @@ def test_an_error_is_shown_by_its_class_and_never_by_its_text(
     def fails(*_: object) -> None:
         raise ValueError(SECRET)
 
-    monkeypatch.setattr(memory.store.ledger, "save_retrieval", fails)
+    monkeypatch.setattr(memory.backend.ledger.retrievals, "save", fails)
     with pytest.raises(ValueError, match="vault"):
         memory.recall("revenue", context=context())
     span = capture.named("search_memory")[0]

@@ -9,20 +9,14 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, field_validator
 from use_replies import GOOD, NOON, VendorChoice, call, candidate, retrieval, said
 
+from memplugin.chat.errors import read_failure
+from memplugin.chat.reply import StructuredReply, read_reply, structured
 from memplugin.config import MemoryContext
-from memplugin.failure import read_failure
-from memplugin.reply import StructuredReply, read_reply, structured
 from memplugin.text import MEMORY_CLOSE, MEMORY_OPEN
-from memplugin.use.decide import (
-    Asked,
-    conclude,
-    decision_messages,
-    next_step,
-    settle_reply,
-)
-from memplugin.use.inject import render
+from memplugin.use.decide import Asked, conclude, decision_messages, next_step, settle_reply
+from memplugin.use.overrides import chosen_support, claims, same
+from memplugin.use.prompt import render
 from memplugin.use.schema import decision_schema
-from memplugin.use.support import chosen_support, claims, same
 
 SCHEMA = decision_schema(VendorChoice)
 CONTEXT = MemoryContext(workspace_id="ws", session_id="s", task_id="t")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, field_validator
 from use_replies import GOOD, VendorChoice
 
+from memplugin.chat.json_schema import strict_schema
 from memplugin.errors import SchemaError
-from memplugin.strict import strict_schema
-from memplugin.use.order import is_reasoning
+from memplugin.use.key_order import is_reasoning
 from memplugin.use.schema import (
     answer_of,
     answer_values,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from use_replies import candidate
 
 from memplugin.text import MEMORY_CLOSE, MEMORY_OPEN, without_memory_blocks
-from memplugin.use.inject import neutralised, printable, render, without
+from memplugin.use.prompt import neutralised, printable, render, without
 
 hostile = st.one_of(
     st.text(),

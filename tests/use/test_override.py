@@ -16,8 +16,8 @@ from use_replies import NOON, candidate, retrieval
 from memplugin.claims import precedence
 from memplugin.records import MemoryRecord
 from memplugin.text import MEMORY_CLOSE, MEMORY_OPEN
-from memplugin.use.inject import without
-from memplugin.use.override import ask_again_messages, enforce, overrides_of
+from memplugin.use.overrides import ask_again_messages, enforce, overrides_of
+from memplugin.use.prompt import without
 from memplugin.use.schema import decision_schema, keys_of
 
 SURE = 0.8

@@ -8,10 +8,10 @@ from langchain_core.exceptions import ModelRateLimitError, ModelRefusalError, Ou
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from use_replies import GOOD, VendorChoice, call, said
 
-from memplugin.failure import read_failure
-from memplugin.reply import read_reply, structured
+from memplugin.chat.errors import read_failure
+from memplugin.chat.messages import message_to_json, messages_from_json, summed_usage
+from memplugin.chat.reply import read_reply, structured
 from memplugin.use.schema import decision_schema
-from memplugin.wire import message_to_json, messages_from_json, summed_usage
 
 
 def test_a_tool_call_is_read_with_its_keys_as_received():

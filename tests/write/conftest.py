@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from memplugin.chat.reply import StructuredReply
 from memplugin.config import MemoryContext
 from memplugin.records import MemoryRecord, Proposal
-from memplugin.reply import StructuredReply
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

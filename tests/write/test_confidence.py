@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from memplugin.config import MemoryConfig
 from memplugin.errors import ConfigError
-from memplugin.ports import Belief
-from memplugin.records import Evidence
-from memplugin.write.beliefs import (
+from memplugin.records import Belief, Evidence
+from memplugin.write.confidence import (
     confidence_of,
     ema_settles_at,
     is_narrower,

@@ -7,7 +7,7 @@ import pytest
 
 from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError
-from memplugin.write.direct import direct_proposal
+from memplugin.write.proposal import direct_proposal
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 ANN = MemoryContext("w", "s", user_id="ann")

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
+from memplugin.chat.errors import read_failure
+from memplugin.chat.json_schema import strict_schema
+from memplugin.chat.reply import StructuredReply, read_reply
 from memplugin.config import MemoryConfig, MemoryContext
-from memplugin.failure import read_failure
-from memplugin.ports import Known
-from memplugin.reply import StructuredReply, read_reply
-from memplugin.strict import strict_schema
-from memplugin.write.extract import (
+from memplugin.records import Known
+from memplugin.write.extraction import (
     EXTRACTION_PROMPT,
     ExtractionReply,
     extraction_failure,

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplugin.config import MemoryConfig
-from memplugin.ports import Known, Tombstone
-from memplugin.records import MemoryRecord, Proposal
+from memplugin.records import Known, MemoryRecord, Proposal, Tombstone
 from memplugin.write.gate import BUILT_IN_CHECKS, Amend, Attach, Pass, Reject, Supersede, rule
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from memplugin.config import MemoryConfig
-from memplugin.ports import Known
+from memplugin.records import Known
 from memplugin.write.gate import rule
 
 LOST = [

@@ -11,10 +11,9 @@ import pytest
 
 from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.errors import ConfigError
-from memplugin.ports import Known
-from memplugin.records import Evidence, MemoryRecord, Proposal
+from memplugin.records import Evidence, Known, MemoryRecord, Proposal
 from memplugin.write.gate import rule
-from memplugin.write.observing import observation
+from memplugin.write.observation import observation
 
 Made = Callable[..., MemoryRecord]
 CONFIG = MemoryConfig()

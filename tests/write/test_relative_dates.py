@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.errors import ConfigError
 from memplugin.write.dates import meant, occurred_at, zone_of
-from memplugin.write.extract import extraction_messages, numbered_turns, proposals_from
+from memplugin.write.extraction import extraction_messages, numbered_turns, proposals_from
 
 # 23:30 in London on Monday the 2nd is 00:30 in Berlin on Tuesday the 3rd.
 LATE = datetime(2026, 3, 2, 23, 30, tzinfo=UTC)

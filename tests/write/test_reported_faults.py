@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
+from memplugin.chat.reply import read_reply
 from memplugin.config import MemoryConfig, MemoryContext
-from memplugin.ports import Known
-from memplugin.reply import read_reply
-from memplugin.write.extract import extraction_failure, numbered_turns, proposals_from
+from memplugin.records import Known
+from memplugin.write.extraction import extraction_failure, numbered_turns, proposals_from
 from memplugin.write.gate import rule
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -1,15 +1,89 @@
-"""``memplugin demo``: the stories, live; the first on a store that is left to look at."""
+"""What the demo plays with: its models, its folder, its store."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from langchain_core.language_models import BaseChatModel
+from opentelemetry.sdk.trace import TracerProvider
 
 from memplugin.cli import output
+from memplugin.cli.models import LOCAL, LOCAL_MAX_REASONING, SCRIPTED, chat_model
 from memplugin.cli.options import AsJson
-from memplugin.cli.place import Place, place_of
+from memplugin.cli.store import Place, place_of
+from memplugin.config import MemoryConfig
+from memplugin.demo import models as scripted
+from memplugin.demo.board_pack import OpenMemory
+from memplugin.errors import ConfigError
+from memplugin.memory.client import Memory
+from memplugin.storage.embedding.embedder import make_embedder
+from memplugin.testing.fakes import FixedClock
+
+MARK = "made-by-memplugin-demo"
+
+
+@contextmanager
+def models(name: str) -> Generator[tuple[BaseChatModel, BaseChatModel, MemoryConfig]]:
+    """The models that extract and decide, and the settings they need.
+
+    Args:
+        name: ``scripted``, ``local`` or ``PROVIDER:NAME``.
+
+    Raises:
+        ConfigError: it is none of these, or its provider's package is missing.
+        LocalModelUnavailable: the packages of the local model are missing.
+    """
+    config = MemoryConfig.from_env()
+    if name not in (SCRIPTED, LOCAL) and ":" not in name:
+        raise ConfigError(f"--model is {name!r}: use scripted, local or PROVIDER:NAME.")
+    with chat_model(name) as model:
+        if name == SCRIPTED:
+            yield scripted.extractor(), model, config
+        elif name == LOCAL:
+            # Too small to extract with: the script does that, and the model decides.
+            small = replace(config, max_reasoning_chars=LOCAL_MAX_REASONING, cite_by_enum=True)
+            yield scripted.extractor(), model, replace(small, decide_retries=0)
+        else:
+            yield model, model, config
+
+
+def prepare(store: Path) -> None:
+    """Empties the demo's folder, and only a folder that an earlier demo has made.
+
+    Raises:
+        ConfigError: the folder has something else in it.
+    """
+    if store.exists() and not _by_a_demo(store):
+        raise ConfigError(
+            f"{store} is not empty and no demo made it: name another folder with --store."
+        )
+    shutil.rmtree(store, ignore_errors=True)
+    store.mkdir(parents=True)
+    (store / MARK).touch()
+
+
+def _by_a_demo(store: Path) -> bool:
+    """Whether an earlier demo made the folder, or all that is in it."""
+    return (store / MARK).exists() or all((one / MARK).exists() for one in store.iterdir())
+
+
+def opener(store: Path, provider: TracerProvider) -> OpenMemory:
+    """Opens the demo's store again and again with one loaded embedding model."""
+    embedder = make_embedder(cache_dir=store / "models")
+
+    def open_memory(config: MemoryConfig, clock: FixedClock) -> Memory:
+        return Memory.open(
+            store, embeddings=embedder, config=config, clock=clock, tracer_provider=provider
+        )
+
+    return open_memory
+
 
 DEFAULT_STORE = "demo-store"
 
@@ -98,19 +172,19 @@ def _escalate(place: Place, *, as_json: bool) -> tuple[dict[str, Any], bool]:
 
 def _play(place: Place, store: Path, model: str, *, as_json: bool) -> list[dict[str, Any]]:
     # LangGraph, the models and the store: no other command waits for them.
-    from memplugin.cli import demo_parts, demo_view  # noqa: PLC0415 -- see above
-    from memplugin.stories.play import play  # noqa: PLC0415 -- see above
+    from memplugin.cli import demo_board_pack  # noqa: PLC0415 -- see above
+    from memplugin.demo.board_pack import play  # noqa: PLC0415 -- see above
     from memplugin.testing.spans import SpanCapture  # noqa: PLC0415 -- see above
 
     capture = SpanCapture(place.spans.provider())
     acts: list[dict[str, Any]] = []
-    with demo_parts.models(model) as (extractor, decider, config):
-        demo_parts.prepare(store)
-        opener = demo_parts.opener(store, capture.provider)
+    with models(model) as (extractor, decider, config):
+        prepare(store)
+        open_memory = opener(store, capture.provider)
         tracer = capture.provider.get_tracer("memplugin.demo")
-        for played in play(opener, extractor, decider, config, tracer):
+        for played in play(open_memory, extractor, decider, config, tracer):
             if not as_json:
-                output.show(*demo_view.act_view(played, capture.spans))
+                output.show(*demo_board_pack.act_view(played, capture.spans))
             capture.clear()
             acts.append(
                 {
@@ -121,5 +195,5 @@ def _play(place: Place, store: Path, model: str, *, as_json: bool) -> list[dict[
                 }
             )
     if not as_json:
-        output.show(*demo_view.next_view(str(store), model))
+        output.show(*demo_board_pack.next_view(str(store), model))
     return acts

@@ -12,11 +12,10 @@ from rich.text import Text
 
 from memplugin.cli import output
 from memplugin.cli.otlp import Spans
-from memplugin.memory.emitting import Send
+from memplugin.demo import escalation as story
+from memplugin.demo.escalation import Backend, Escalated, Judged, Session, play
+from memplugin.memory.emit import Send
 from memplugin.records import Verdict
-from memplugin.stories import escalation as story
-from memplugin.stories.escalate import Backend, Escalated, Judged, play
-from memplugin.stories.escalation import Session
 from memplugin.telemetry.sampling import task_sampler
 from memplugin.testing.fakes import FixedClock
 from memplugin.testing.memory import memory_for_tests

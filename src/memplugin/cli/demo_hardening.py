@@ -11,17 +11,17 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from memplugin.cli import demo_parts
+from memplugin.cli import demo
+from memplugin.cli.learn import HEURISTIC
 from memplugin.cli.otlp import Spans
-from memplugin.cli.views.learning import HEURISTIC
-from memplugin.stories import hardening as story
-from memplugin.stories.harden import Attempt, Hardened, Run, Standing, play
+from memplugin.demo import hardening as story
+from memplugin.demo.hardening import Attempt, Hardened, Run, Standing, play
 
 
 def played(spans: Spans, store: Path) -> Hardened:
     """Plays it on a store of its own, which is left to look at."""
-    demo_parts.prepare(store)
-    return play(demo_parts.opener(store, spans.provider() or TracerProvider()))
+    demo.prepare(store)
+    return play(demo.opener(store, spans.provider() or TracerProvider()))
 
 
 def view(ended: Hardened, store: Path) -> Sequence[RenderableType]:

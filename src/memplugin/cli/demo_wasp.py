@@ -11,19 +11,19 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from memplugin.cli import demo_parts
-from memplugin.cli.demo_view import verdict_panel
+from memplugin.cli import demo
+from memplugin.cli.demo_board_pack import verdict_panel
 from memplugin.cli.otlp import Spans
 from memplugin.config import MemoryConfig
+from memplugin.demo import wasp as story
+from memplugin.demo.wasp import Dispatched, Played, Plumber, Ranking, play
 from memplugin.records import Override
-from memplugin.stories import wasp as story
-from memplugin.stories.dispatch import Dispatched, Played, Plumber, Ranking, play
 
 
 def played(spans: Spans, store: Path) -> Dispatched:
     """Plays it on a store of its own, which is left to look at."""
-    demo_parts.prepare(store)
-    opener = demo_parts.opener(store, spans.provider() or TracerProvider())
+    demo.prepare(store)
+    opener = demo.opener(store, spans.provider() or TracerProvider())
     return play(opener, MemoryConfig.from_env())
 
 

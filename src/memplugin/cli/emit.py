@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memplugin.cli import output
-from memplugin.cli.group import NothingFound
-from memplugin.cli.options import AnyWorkspace, AsJson
+from memplugin.cli.options import AnyWorkspace, AsJson, NothingFound
 from memplugin.cli.otlp import Spans
-from memplugin.cli.place import place_of
+from memplugin.cli.store import place_of
 from memplugin.errors import ConfigError
-from memplugin.ports import Ledger
+from memplugin.storage.sql.ledger import SqlLedger
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from memplugin.memory.emitting import Emission
+    from memplugin.memory.emit import Emission
 
 SERVICE = "memplugin"
 """Who sends it, where OTEL_SERVICE_NAME names nobody else."""
@@ -48,7 +47,7 @@ def emit(
     Exit code 1: there is no such task.
     """
     # Imports what the other commands do not need.
-    from memplugin.memory.emitting import emit as send_task  # noqa: PLC0415 -- see above
+    from memplugin.memory.emit import emit as send_task  # noqa: PLC0415 -- see above
 
     place = place_of(context)
     spans = Spans(otlp) if otlp else place.spans
@@ -70,8 +69,8 @@ def emit(
         output.show(_said(done, spans.target))
 
 
-def _workspace(ledger: Ledger, task_id: str, workspace: str | None) -> str:
-    there = ledger.workspaces_of_task(task_id)
+def _workspace(ledger: SqlLedger, task_id: str, workspace: str | None) -> str:
+    there = ledger.history.workspaces_of_task(task_id)
     if len(there) > 1 and workspace is None:
         raise ConfigError(
             f"task {task_id!r} is in several workspaces ({', '.join(there)}): "

@@ -10,12 +10,11 @@ import typer
 from memplugin.cli import (
     check,
     counterfactual,
-    database,
     demo,
     doctor,
     emit,
-    evaluate,
-    learning,
+    eval,
+    learn,
     operations,
     output,
     replay,
@@ -23,9 +22,10 @@ from memplugin.cli import (
     review,
     tasks,
 )
-from memplugin.cli.group import Commands
+from memplugin.cli import operations as database
+from memplugin.cli.options import Commands
 from memplugin.cli.otlp import Spans
-from memplugin.cli.place import Place
+from memplugin.cli.store import Place
 
 COMMANDS = (
     demo.demo,
@@ -34,10 +34,10 @@ COMMANDS = (
     tasks.diagnose,
     replay.replay,
     counterfactual.counterfactual,
-    learning.learn,
-    learning.audit,
-    learning.evict,
-    learning.calibrate,
+    learn.learn,
+    learn.audit,
+    learn.evict,
+    learn.calibrate,
     report.report,
     emit.emit,
     doctor.doctor,
@@ -108,7 +108,7 @@ def options(
 
 for command in COMMANDS:
     app.command()(command)
-app.add_typer(evaluate.app, name="eval")
+app.add_typer(eval.app, name="eval")
 app.add_typer(review.app, name="review")
 app.add_typer(database.app, name="db")
 

@@ -1,25 +1,100 @@
-"""``memplugin reindex``, ``prune`` and ``forget``: the commands that change a store."""
+"""Ages and times as people write them."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 
 from memplugin.cli import output
-from memplugin.cli.group import answer
-from memplugin.cli.options import AsJson, Workspace, Yes
-from memplugin.cli.place import place_of
-from memplugin.cli.times import age
-from memplugin.cli.views.operations import forgotten_view, pruned_view
-from memplugin.cli.views.parts import text
+from memplugin.cli.options import AsJson, Workspace, Yes, answer
+from memplugin.cli.output import line, text
+from memplugin.cli.store import place_of
 from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError, EmbedderUnavailable, RecordNotFound
-from memplugin.storage.survey import survey
+from memplugin.records import MemoryRecord
+from memplugin.storage.sql.inspect import survey
+from memplugin.storage.sql.ledger import SqlLedger
+
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def age(given: str, option: str) -> timedelta:
+    """Reads ``12h``, ``90d`` or ``8w``.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    found = re.fullmatch(r"(\d{1,5})([hdw])", given.strip())
+    if not found:
+        raise ConfigError(
+            f"{option} is {given!r}: give a number of hours, days or weeks, such as 12h, 90d or 8w."
+        )
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def moment(given: str, option: str) -> datetime:
+    """Reads an age before now, or a date or time in ISO 8601 (UTC where it says no zone).
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    try:
+        time = datetime.fromisoformat(given.strip())
+    except ValueError:
+        return datetime.now(UTC) - _age_or_date(given, option)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _age_or_date(given: str, option: str) -> timedelta:
+    try:
+        return age(given, option)
+    except ConfigError:
+        raise ConfigError(
+            f"{option} is {given!r}: give an age (12h, 90d, 8w) or a date (2026-03-02, "
+            "2026-03-02T09:14:11+01:00)."
+        ) from None
+
+
+def pruned_view(found: Mapping[str, int], before: datetime, workspace: str | None) -> str:
+    """How many rows of what would go."""
+    rows = ", ".join(f"{n} {table}" for table, n in found.items())
+    where = f"workspace {workspace}" if workspace else "all workspaces"
+    return f"Older than {before:%Y-%m-%d %H:%M} UTC in {where}: {rows}. Records stay."
+
+
+def forgotten_view(record: MemoryRecord) -> str:
+    """The record that would go."""
+    return (
+        f"{record.id} ({record.kind}, {record.status}, session {record.source_session}): "
+        f"{line(record.content)}"
+    )
+
+
+app = typer.Typer(help="The ledger's tables.", no_args_is_help=True)
+
+
+@app.command()
+def upgrade(context: typer.Context, as_json: AsJson = False) -> None:
+    """Brings the tables to this release's revision, in one transaction. Make a backup first.
+
+    An empty PostgreSQL database gets its tables.
+    """
+    url = place_of(context).ledger_url
+    with survey(url) as store:
+        before = store.revision()
+    after = SqlLedger.upgrade(url)
+    if as_json:
+        output.print_json({"from": before, "to": after})
+    elif before == after:
+        output.show(text(f"The tables are of revision {after} already."))
+    else:
+        output.show(text(f"The tables went from revision {before or 'none'} to {after}."))
 
 
 def reindex(
@@ -39,9 +114,8 @@ def reindex(
     full-text search finds it, and the next opening or reindex takes it.
     """
     # Imports the index.
-    from memplugin.memory.opening import Parts  # noqa: PLC0415 -- see above
-    from memplugin.memory.recorded import recorded_embedder  # noqa: PLC0415 -- see above
-    from memplugin.memory.reindexing import reindex as rebuild  # noqa: PLC0415 -- see above
+    from memplugin.memory.index import reindex as rebuild  # noqa: PLC0415 -- see above
+    from memplugin.memory.open import Parts, recorded_embedder  # noqa: PLC0415 -- see above
 
     location = place_of(context).location
     recorded = recorded_embedder(location.ledger_url)
@@ -98,7 +172,7 @@ def prune(
         output.say(pruned_view(found, before, workspace))
         _confirm("Drop them?", yes=yes)
         with place.ledger() as ledger:
-            found = ledger.prune(before, workspace)
+            found = ledger.maintenance.prune(before, workspace)
     if as_json:
         output.print_json({"before": before.isoformat(), "dropped": found})
     else:
@@ -119,10 +193,10 @@ def forget(
     can't be undone. Exit code 1: there is no such record, or you said no.
     """
     # Imports what the ledger alone does not need.
-    from memplugin.memory.reporting import forget as erase  # noqa: PLC0415 -- see above
+    from memplugin.memory.outcome import forget as erase  # noqa: PLC0415 -- see above
 
     with place_of(context).opened() as store:
-        record = store.ledger.records(workspace, [record_id]).get(record_id)
+        record = store.ledger.records.get_many(workspace, [record_id]).get(record_id)
         if record is None:
             raise RecordNotFound(
                 f"there is no record {record_id!r} in workspace {workspace!r}: check both "

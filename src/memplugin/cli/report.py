@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memplugin.cli import output
-from memplugin.cli.group import NothingFound
-from memplugin.cli.options import AsJson
-from memplugin.cli.place import Place, place_of
-from memplugin.cli.views.parts import text
+from memplugin.cli.options import AsJson, NothingFound
+from memplugin.cli.output import text
+from memplugin.cli.store import Place, place_of
 from memplugin.errors import ConfigError
-from memplugin.storage.survey import survey
+from memplugin.storage.sql.inspect import survey
 
 if TYPE_CHECKING:
     from memplugin.evaluation.cases import Case
@@ -46,7 +45,7 @@ def report(
     Exit code 1: there are no tasks.
     """
     # Imports LangChain, as no command does that only reads the ledger.
-    from memplugin.evaluation.report import page_of, render  # noqa: PLC0415 -- see above
+    from memplugin.evaluation.reports import page_of, render  # noqa: PLC0415 -- see above
 
     about, cases = chosen_cases(place_of(context), run, workspace)
     page = page_of(cases, title="Which stage failed", about=about, now=datetime.now(UTC))
@@ -86,7 +85,9 @@ def chosen_cases(
         about = [("store", str(place.store)), *([("workspace", workspace)] if workspace else [])]
         with place.ledger() as ledger, output.progress("reading tasks") as bar:
             there = [workspace] if workspace else _workspaces(place)
-            reading = bar.add_task("tasks", total=sum(len(ledger.tasks(one)) for one in there))
+            reading = bar.add_task(
+                "tasks", total=sum(len(ledger.history.tasks(one)) for one in there)
+            )
             cases = store_cases(ledger, there, lambda: bar.advance(reading))
     if not cases:
         raise NothingFound("there are no tasks to report on (memplugin doctor lists workspaces).")

@@ -1,21 +1,61 @@
-"""``memplugin review``: traces read by people, through Label Studio."""
+"""How ``memplugin review import`` looks."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import RenderableType
 
 from memplugin.cli import output
-from memplugin.cli.group import NothingFound, answer
-from memplugin.cli.options import AsJson
-from memplugin.cli.place import place_of
+from memplugin.cli.options import AsJson, NothingFound, answer
+from memplugin.cli.output import heading, remark, table, text, word
 from memplugin.cli.report import OfWorkspace, RunFolder, chosen_cases
-from memplugin.cli.views.parts import text
-from memplugin.cli.views.review import review_view
+from memplugin.cli.store import place_of
 from memplugin.errors import ConfigError
+
+if TYPE_CHECKING:
+    from memplugin.diagnosis.statistics import Estimate
+    from memplugin.evaluation.agreement import Agreement
+    from memplugin.evaluation.review import ReviewReport
+
+
+def review_view(report: ReviewReport, kept: int, empty: int) -> Iterator[RenderableType]:
+    """What was read, who agrees with whom, and how good the verdicts are."""
+    yield heading("Review")
+    yield text(
+        f"  {kept} annotations kept, {empty} without a stage left out; "
+        f"{report.reviewed} tasks reviewed, {report.disputed} disputed"
+    )
+    for pair in report.annotators:
+        yield text(f"  {pair.first} and {pair.second} {_agree(pair.stages)}")
+    yield heading("Verdicts against people, where they agree")
+    if not report.machine.share.n:
+        yield remark("nothing to compare: people agree on no task")
+        return
+    yield text(f"  they {_agree(report.machine)}")
+    yield table(
+        ("stage", "precision", "recall"),
+        ((word(s.name), text(_share(s.precision)), text(_share(s.recall))) for s in report.stages),
+    )
+    differ = [row for row in report.table if row[0] != row[1]]
+    for machine, people, times in differ:
+        yield text(f"  {times} x the verdict is {machine} where people say {people}")
+
+
+def _agree(found: Agreement) -> str:
+    kappa = "not defined" if found.kappa is None else f"{found.kappa:.2f}"
+    return f"agree on {found.agreed} of {found.share.n}: {_share(found.share)}, kappa {kappa}"
+
+
+def _share(found: Estimate) -> str:
+    if found.value is None or found.low is None or found.high is None:
+        return "-"
+    return f"{found.value:.2f} (95% interval {found.low:.2f} to {found.high:.2f})"
+
 
 TASKS_FILE, CONFIG_FILE = "tasks.json", "labelling.xml"
 
@@ -41,11 +81,7 @@ def export(
     The verdicts are not among what they see. Exit code 1: there is nothing to read.
     """
     # Imports LangChain, as no command does that only reads the ledger.
-    from memplugin.evaluation.review import (  # noqa: PLC0415 -- see above
-        labelling_config,
-        stratified,
-        to_label_studio,
-    )
+    from memplugin.evaluation.review import labelling_config, stratified, to_label_studio  # noqa: PLC0415 -- see above
 
     _, cases = chosen_cases(place_of(context), run, workspace)
     tasks = to_label_studio(stratified(cases, sample, seed))
@@ -84,9 +120,12 @@ def import_(
     Exit code 1: no annotation names a stage.
     """
     # Imports LangChain, as no command does that only reads the ledger.
-    from memplugin.evaluation.annotations import read_annotations  # noqa: PLC0415 -- see above
     from memplugin.evaluation.cases import add_judgements  # noqa: PLC0415 -- see above
-    from memplugin.evaluation.review import review_report, unknown_tasks  # noqa: PLC0415 -- too
+    from memplugin.evaluation.review import (  # noqa: PLC0415 -- too
+        read_annotations,
+        review_report,
+        unknown_tasks,
+    )
 
     found = read_annotations(file)
     place = place_of(context)
@@ -102,7 +141,7 @@ def import_(
         add_judgements(run, found.said)
     else:
         with place.ledger() as ledger:
-            ledger.save_judgements(found.said)
+            ledger.judgements.save(found.said)
     _, cases = chosen_cases(place, run, None)
     report = review_report(cases)
     if as_json:

@@ -1,28 +1,203 @@
-"""``memplugin task`` and ``memplugin diagnose``: what a task left behind, and what failed."""
+"""How ``memplugin diagnose`` looks."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from memplugin.cli import output
-from memplugin.cli.group import NothingFound, answer
-from memplugin.cli.options import AnyWorkspace, AsJson
-from memplugin.cli.place import place_of
+from memplugin.cli.options import AnyWorkspace, AsJson, NothingFound, answer
+from memplugin.cli.output import (
+    facts,
+    heading,
+    item,
+    line,
+    numbers,
+    remark,
+    table,
+    text,
+    when,
+    word,
+)
+from memplugin.cli.store import place_of
 from memplugin.cli.traces import LEDGER, From, Headers, Since, Traces, Until, traces_at
-from memplugin.cli.views.task import task_view
-from memplugin.cli.views.verdicts import verdicts_view
-from memplugin.diagnosis.tally import tally
-from memplugin.diagnosis.task_record import TaskRecord
+from memplugin.diagnosis.attribution import tally
+from memplugin.diagnosis.task_record import (
+    CandidateEntry,
+    RetrievalEntry,
+    TaskRecord,
+    UseEntry,
+    WriteEntry,
+)
 from memplugin.errors import ConfigError
-from memplugin.ports import Ledger
-from memplugin.records import Need, Verdict
+from memplugin.records import Need, Override, Verdict
+from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.text import clean
 
 if TYPE_CHECKING:
-    from memplugin.memory.store import Store
+    from memplugin.memory.backend import Backend
+
+
+def verdicts_view(verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
+    """Each verdict, then how often each came."""
+    for verdict in verdicts:
+        yield from _verdict(verdict)
+    if len(verdicts) > 1:
+        yield heading(f"{len(verdicts)} tasks")
+        rows = tally(verdicts)
+        yield table(
+            ("stage", "cause", "tasks"),
+            ((word(r.stage), text(r.cause), text(r.tasks)) for r in rows),
+        )
+
+
+def _verdict(verdict: Verdict) -> Iterator[RenderableType]:
+    title = heading(f"Task {verdict.task_id}: ")
+    yield Text.assemble(title, word(verdict.stage), text(f", {verdict.cause}"))
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    if verdict.record_id:
+        grid.add_row("  record", text(verdict.record_id))
+    if verdict.rank is not None:
+        grid.add_row("  rank", text(verdict.rank))
+    for place, observation in enumerate(verdict.evidence):
+        grid.add_row("" if place else "  seen", line(observation))
+    grid.add_row("  next", line(verdict.next_step))
+    yield grid
+
+
+_OUTCOMES = {True: "passed", False: "failed", None: "not reported"}
+
+
+def task_view(record: TaskRecord) -> Iterator[RenderableType]:
+    """Sessions, writes, the retrieval that fed the decision, the decision, the outcome."""
+    yield heading(f"Task {record.task_id}")
+    yield facts(
+        ("workspace", text(record.workspace_id)),
+        ("sessions", line(", ".join(record.sessions))),
+        ("arm", text(record.arm)),
+        ("outcome", word(_OUTCOMES[record.success])),
+    )
+    yield heading(f"Writes: {len(record.writes)}")
+    yield from _writes(record)
+    yield heading(f"Retrievals: {len(record.retrievals)}")
+    yield from _retrieval(record)
+    yield heading("Decision")
+    yield from _use(record.use)
+
+
+def _writes(record: TaskRecord) -> Iterator[RenderableType]:
+    shown = {c.record_id for r in record.retrievals for c in r.candidates if c.injected}
+    near = [w for w in record.writes if w.task_id == record.task_id or w.record_id in shown]
+    for w in near:
+        yield from item(w.record_id or w.proposal_id, _about(w), line(w.content))
+    if others := len(record.writes) - len(near):
+        yield remark(f"{others} more made candidates that were not shown: --json has them")
+
+
+def _about(w: WriteEntry) -> list[Text]:
+    return [
+        Text.assemble(word(w.gate), " an older one" if w.gate == "superseded" else ""),
+        text(w.kind),
+        when(w.written_at),
+        line(f"session {w.session}"),
+        *([_now(w)] if w.status else []),
+        *([line(w.reason)] if w.reason else []),
+    ]
+
+
+def _now(entry: WriteEntry) -> Text:
+    by = f" by {entry.replaced_by}" if entry.replaced_by else ""
+    return Text.assemble("now ", word(entry.status), by)
+
+
+def _retrieval(record: TaskRecord) -> Iterator[RenderableType]:
+    entry = record.retrieval
+    if entry is None:
+        yield remark("none: nothing was recalled in this task")
+        return
+    if len(record.retrievals) > 1:
+        yield remark("the one that fed the decision, or the last; --json has all")
+    yield facts(
+        ("query", line(entry.query)),
+        ("filters", line(json.dumps(entry.filters, ensure_ascii=False))),
+        ("asked", Text.assemble(when(entry.at), f", k={entry.k}, policy {entry.policy}")),
+        (
+            "records",
+            text(f"{entry.total} in scope, {entry.shown} shown, {entry.pending_index} not indexed"),
+        ),
+    )
+    yield from _candidates(entry)
+
+
+def _candidates(entry: RetrievalEntry) -> Iterator[RenderableType]:
+    # One column for each score part, so that what decided the ranks can be read off.
+    parts = list(dict.fromkeys(name for c in entry.candidates for name in c.parts))
+    yield from numbers(
+        ("rank", "score", *parts, "shown"),
+        ((_numbers(c, parts), _memory(c)) for c in entry.candidates),
+    )
+
+
+def _numbers(candidate: CandidateEntry, parts: Sequence[str]) -> list[str]:
+    scores = [f"{candidate.parts[p]:.3f}" if p in candidate.parts else "-" for p in parts]
+    shown = "yes" if candidate.injected else f"no: {candidate.cut}"
+    return [str(candidate.rank), f"{candidate.score:.3f}", *scores, shown]
+
+
+def _memory(candidate: CandidateEntry) -> Text:
+    sources = f"  ({', '.join(candidate.sources)})  " if candidate.sources else "  "
+    return Text.assemble(text(candidate.record_id, "cyan"), sources, line(candidate.content))
+
+
+def _use(use: UseEntry) -> Iterator[RenderableType]:
+    if use.decision_id is None:
+        yield remark("none recorded")
+        return
+    support = use.chosen_support
+    shown = "shown" if support and support.shown else "not shown"
+    yield facts(
+        ("decision", text(use.decision_id)),
+        ("status", Text.assemble(text(use.status), " at ", when(use.at))),
+        ("answer", line(json.dumps(use.answer, ensure_ascii=False) if use.answer else None)),
+        ("cited", line(", ".join(use.cited_record_ids) or None)),
+        ("flags", text(", ".join(use.flags) or "none", "yellow" if use.flags else "")),
+        *(("against", _override(override)) for override in use.overrides),
+        (
+            "support",
+            text(f"{support.id}, rank {support.rank}, {shown}" if support else None),
+        ),
+        ("reasoning first", text({True: "yes", False: "no", None: "unknown"}[use.order_preserved])),
+        ("without memory", text(_flip(use))),
+    )
+
+
+def _override(override: Override) -> Text:
+    sure = "pinned" if override.pinned else f"confidence {override.confidence:.2f}"
+    shown = "shown" if override.shown else "not shown"
+    rank = f", rank {override.rank}" if override.rank else ""
+    said, claimed = (json.dumps(v, ensure_ascii=False) for v in (override.answer, override.claimed))
+    then = f"; {claimed} was put in its place" if override.enforced else ""
+    return line(
+        f"{override.field}: the model said {said}, {override.record_id} ({sure}{rank}, {shown}) "
+        f"claims {claimed}{then}"
+    )
+
+
+def _flip(use: UseEntry) -> str:
+    if use.counterfactual_flip is None:
+        return "not tried"
+    if not use.counterfactual_flip:
+        return "the same answer"
+    bearing = [one.record_id for one in use.counterfactuals if one.verdict == "load_bearing"]
+    return f"another answer without {', '.join(bearing)}" if bearing else "another answer"
 
 
 def task(
@@ -104,9 +279,9 @@ def diagnose(
     answer(yes=any(verdict.stage != "undetermined" for verdict in verdicts))
 
 
-def _verdicts(store: Store, records: Sequence[TaskRecord], need: Need) -> Iterator[Verdict]:
+def _verdicts(store: Backend, records: Sequence[TaskRecord], need: Need) -> Iterator[Verdict]:
     # Imports what the ledger alone does not need.
-    from memplugin.memory.diagnosing import judge, publish  # noqa: PLC0415 -- see above
+    from memplugin.memory.diagnose import judge, publish  # noqa: PLC0415 -- see above
 
     with output.progress("diagnosing") as bar:
         for record in bar.track(records):
@@ -127,7 +302,9 @@ def _from_traces(
         ]
 
 
-def named_tasks(ledger: Ledger, task_ids: Sequence[str], workspace: str | None) -> list[TaskRecord]:
+def named_tasks(
+    ledger: SqlLedger, task_ids: Sequence[str], workspace: str | None
+) -> list[TaskRecord]:
     """The records of tasks that a user named.
 
     Raises:
@@ -143,7 +320,7 @@ def named_tasks(ledger: Ledger, task_ids: Sequence[str], workspace: str | None) 
     return records
 
 
-def _all_of(ledger: Ledger, workspace: str | None, *, every: bool) -> list[TaskRecord]:
+def _all_of(ledger: SqlLedger, workspace: str | None, *, every: bool) -> list[TaskRecord]:
     if workspace is None:
         raise ConfigError(
             "no task is named: give task ids, or --workspace for its failed tasks "
@@ -152,7 +329,7 @@ def _all_of(ledger: Ledger, workspace: str | None, *, every: bool) -> list[TaskR
     with output.progress("reading tasks") as bar:
         read = [
             TaskRecord.from_ledger(ledger, workspace, task_id)
-            for task_id in bar.track(ledger.tasks(workspace))
+            for task_id in bar.track(ledger.history.tasks(workspace))
         ]
     records = [record for record in read if every or record.success is False]
     if not records:
@@ -160,13 +337,13 @@ def _all_of(ledger: Ledger, workspace: str | None, *, every: bool) -> list[TaskR
     return records
 
 
-def task_record(ledger: Ledger, task_id: str, workspace: str | None) -> TaskRecord | None:
+def task_record(ledger: SqlLedger, task_id: str, workspace: str | None) -> TaskRecord | None:
     """A task's record; None when there is no such task.
 
     Raises:
         ConfigError: it is in several workspaces, and none is named.
     """
-    there = [workspace] if workspace else ledger.workspaces_of_task(task_id)
+    there = [workspace] if workspace else ledger.history.workspaces_of_task(task_id)
     if len(there) > 1:
         raise ConfigError(
             f"task {task_id!r} is in several workspaces ({', '.join(there)}): "

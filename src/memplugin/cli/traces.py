@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memplugin.cli import output
-from memplugin.cli.group import NothingFound
-from memplugin.cli.times import moment
+from memplugin.cli.operations import moment
+from memplugin.cli.options import NothingFound
 from memplugin.diagnosis.task_record import TaskRecord
 from memplugin.errors import ConfigError, TracesUnavailable
 from memplugin.records import Need, Verdict
@@ -62,7 +62,7 @@ class TracedTask:
         """Names the stage, from these spans alone."""
         # No other command needs it.
         from memplugin.diagnosis.attribution import attribute  # noqa: PLC0415 -- see above
-        from memplugin.diagnosis.traced_census import census_from_spans  # noqa: PLC0415 -- see above
+        from memplugin.diagnosis.evidence_from_spans import census_from_spans  # noqa: PLC0415 -- see above
 
         return attribute(self.record, need, census_from_spans(self.spans, self.record, need))
 
@@ -86,11 +86,8 @@ class Traces:
             ConfigError: it is in several workspaces and none is named.
         """
         # Reads HTTP and protobuf: no other command waits for them.
-        from memplugin.diagnosis.from_spans import (  # noqa: PLC0415 -- see above
-            record_from_spans,
-            workspaces_of,
-        )
-        from memplugin.telemetry.readers.task import read_task  # noqa: PLC0415 -- see above
+        from memplugin.diagnosis.from_spans import record_from_spans, workspaces_of  # noqa: PLC0415 -- see above
+        from memplugin.telemetry.readers.open import read_task  # noqa: PLC0415 -- see above
 
         read = read_task(self.source, task_id, self.since, self.until, record_ids)
         if not read.spans:
@@ -124,7 +121,7 @@ def traces_at(
     # As above.
     from opentelemetry.util.re import parse_env_headers  # noqa: PLC0415 -- see above
 
-    from memplugin.telemetry.readers.opening import open_source  # noqa: PLC0415 -- see above
+    from memplugin.telemetry.readers.open import open_source  # noqa: PLC0415 -- see above
 
     end = moment(until, "--until") if until else datetime.now(UTC)
     earliest = datetime(1970, 1, 1, tzinfo=UTC) if place.startswith("otlp:") else end - LOOKED_BACK

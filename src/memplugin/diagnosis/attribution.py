@@ -1,22 +1,41 @@
-"""Which stage failed: a pure function from a task's record and the census to a verdict.
-
-The stages are looked at in the order in which a memory passes them, and the earliest one
-that failed owns the task. A later stage is only blamed when every earlier one did its
-part, so a count of verdicts is a count of demonstrated failures.
-"""
+"""Verdicts, each with what to do about it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memplugin.diagnosis.census import Census
-from memplugin.diagnosis.next_steps import verdict_of
-from memplugin.diagnosis.stages import against, follow, set_aside
+from memplugin.diagnosis.evidence_search import Census
+from memplugin.diagnosis.need import carries
+from memplugin.diagnosis.stages import against, follow, set_aside, verdict_of
 from memplugin.diagnosis.task_record import TaskRecord, WriteEntry
-from memplugin.diagnosis.wording import carries
-from memplugin.records import Need, Stage, Verdict
+from memplugin.records import Need, Noun, Stage, Verdict
+
+STAGES: tuple[Stage, ...] = ("write", "retrieval", "use", "none", "undetermined")
+"""In the order in which a memory passes them; those that blame nothing last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally(Noun):
+    """How many tasks ended with one verdict."""
+
+    stage: Stage
+    cause: str
+    tasks: int
+
+
+def tally(verdicts: Iterable[Verdict]) -> list[Tally]:
+    """Counts verdicts, each task once: by stage, and the most frequent cause first."""
+    counts = Counter((v.stage, v.cause) for v in verdicts)
+    counted = [
+        Tally(stage, cause, tasks)
+        for stage in STAGES
+        for (of, cause), tasks in counts.items()
+        if of == stage
+    ]
+    return sorted(counted, key=lambda t: (STAGES.index(t.stage), -t.tasks, t.cause))
 
 
 def attribute(record: TaskRecord, need: Need, census: Census | None = None) -> Verdict:

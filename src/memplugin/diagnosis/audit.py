@@ -12,10 +12,9 @@ from datetime import datetime
 from itertools import combinations
 from typing import Any, Literal
 
-from memplugin.crediting import Disagreement
-from memplugin.learn_config import LearnConfig
-from memplugin.learning.credit import is_misleading, utility
-from memplugin.records import CreditTotals, MemoryRecord, Noun, Scope
+from memplugin.config import LearnConfig
+from memplugin.learning.utility import is_misleading, utility
+from memplugin.records import CreditTotals, Disagreement, MemoryRecord, Noun, Scope
 from memplugin.text import normalised
 
 Sign = Literal["judge", "cosine"]

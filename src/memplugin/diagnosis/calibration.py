@@ -12,10 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from memplugin.crediting import Followed
-from memplugin.diagnosis.chance import share_interval
 from memplugin.diagnosis.counterfactual import latest
-from memplugin.records import Counterfactual, Noun
+from memplugin.diagnosis.statistics import share_interval
+from memplugin.records import Counterfactual, Followed, Noun
 
 Sign = Literal["judge", "cosine"]
 

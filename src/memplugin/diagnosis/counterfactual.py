@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from memplugin.diagnosis.chance import (
+from memplugin.diagnosis.statistics import (
     SIGNIFICANT,
     detectable,
     difference_interval,
@@ -25,8 +25,8 @@ from memplugin.diagnosis.chance import (
 )
 from memplugin.records import Answered, Bearing, Counterfactual, Json, Noun, Runs
 from memplugin.text import canonical_json
-from memplugin.use.order import is_reasoning
-from memplugin.use.reasoned import OWN_FIELDS
+from memplugin.use.key_order import is_reasoning
+from memplugin.use.schema import OWN_FIELDS
 
 Same = Callable[[Json, Json], bool]
 """Whether two answers are the same to the caller: an equivalence."""

@@ -14,7 +14,7 @@ from memplugin.diagnosis.task_record import (
     feeding,
     flip_of,
 )
-from memplugin.diagnosis.traced_writes import (
+from memplugin.diagnosis.writes_from_spans import (
     TracedWrites,
     at,
     item,
@@ -26,8 +26,8 @@ from memplugin.diagnosis.traced_writes import (
 )
 from memplugin.records import Bearing, Json, Override, Support
 from memplugin.telemetry import names
+from memplugin.telemetry.attributes import NO_P_VALUE
 from memplugin.telemetry.readers.model import ReadSpan
-from memplugin.telemetry.report import NO_P_VALUE
 
 FORGOTTEN = "[forgotten]"
 """Stands where a forgotten text stood, as in the ledger."""

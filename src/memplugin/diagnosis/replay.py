@@ -14,12 +14,12 @@ from typing import Any, cast
 
 from pydantic_core import to_jsonable_python
 
+from memplugin.chat.messages import message_to_json, messages_from_json, usage_of
+from memplugin.chat.reply import StructuredReply, read_reply
 from memplugin.diagnosis.stored_call import ReadAnswer, StoredCall
 from memplugin.records import Decision, DecisionStatus, Json, Noun
-from memplugin.reply import StructuredReply, read_reply
 from memplugin.use.decide import Settled, own_fields
-from memplugin.use.order import in_order, is_reasoning
-from memplugin.wire import message_to_json, messages_from_json, usage_of
+from memplugin.use.key_order import in_order, is_reasoning
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,12 @@ from jsonschema import Draft202012Validator
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from pydantic import BaseModel, ValidationError
 
+from memplugin.chat.json_schema import accepts_null, objects_in
+from memplugin.chat.messages import messages_from_json
 from memplugin.errors import ConfigError
 from memplugin.records import Decision, Json, Reply
-from memplugin.strict import accepts_null, objects_in
-from memplugin.use.inject import shown_in, with_block, without
-from memplugin.use.reasoned import OWN_FIELDS, json_schema_of
-from memplugin.use.schema import answer_of, decision_schema, problems_of
-from memplugin.wire import messages_from_json
+from memplugin.use.prompt import shown_in, with_block, without
+from memplugin.use.schema import OWN_FIELDS, answer_of, decision_schema, json_schema_of, problems_of
 
 ReadAnswer = Callable[[Json], tuple[Json | None, str | None]]
 """Takes the answer out of a reply's values; gives None, and why, when there is none."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from memplugin.claims import contradicted_ids
 from memplugin.diagnosis.counterfactual import latest
-from memplugin.ports import Ledger, StoredProposal, TaskRows
+from memplugin.ports import LedgerReader
 from memplugin.records import (
     Bearing,
     Claim,
@@ -24,7 +24,9 @@ from memplugin.records import (
     Override,
     Retrieval,
     Scope,
+    StoredProposal,
     Support,
+    TaskRows,
 )
 
 SCHEMA_VERSION = 1
@@ -148,7 +150,7 @@ class TaskRecord(Noun):
     schema_version: int = SCHEMA_VERSION
 
     @classmethod
-    def from_ledger(cls, ledger: Ledger, workspace_id: str, task_id: str) -> TaskRecord:
+    def from_ledger(cls, ledger: LedgerReader, workspace_id: str, task_id: str) -> TaskRecord:
         """Builds the record from the rows the hops wrote.
 
         Writes of a task are those made under its id, and those of every record among its
@@ -157,11 +159,13 @@ class TaskRecord(Noun):
         Raises:
             StoreError: the ledger could not be read.
         """
-        rows = ledger.task_rows(workspace_id, task_id)
+        rows = ledger.history.task_rows(workspace_id, task_id)
         seen = {c.record_id for r in rows.retrievals for c in r.candidates}
-        proposals = {p.id: p for p in (*rows.proposals, *ledger.proposals_of(workspace_id, seen))}
+        proposals = {
+            p.id: p for p in (*rows.proposals, *ledger.history.proposals_of(workspace_id, seen))
+        }
         named = {p.record_id for p in proposals.values() if p.record_id} | seen
-        records = ledger.records(workspace_id, named)
+        records = ledger.records.get_many(workspace_id, named)
         decision = rows.decisions[-1] if rows.decisions else None
         retrievals = tuple(retrieval_entry(r) for r in rows.retrievals)
         retrieval = feeding(retrievals, decision.retrieval_id if decision else None)

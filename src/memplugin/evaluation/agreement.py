@@ -1,13 +1,107 @@
-"""How far two judges agree: raw, beyond chance, and name by name."""
+"""Whether two people would write down the same: how far gold facts can be trusted."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
-from memplugin.evaluation.annotators import cohens_kappa
-from memplugin.evaluation.intervals import Estimate, share
+from memplugin.diagnosis.statistics import Estimate, share
+from memplugin.evaluation.suite_parts import Session
 from memplugin.records import Noun
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatorAgreement(Noun):
+    """Two annotators over the sessions that both have read.
+
+    Attributes:
+        both: Facts that both wrote down.
+        only_one: Facts that only the first did, and only the other.
+        agreement: 2·both / (2·both + only the first + only the other), which is the F1 of
+            the one against the other. What neither wrote down has no number, so that an
+            agreement by chance can't be taken off here.
+        shared: The share of all facts that both have, with its interval.
+        kappa: Cohen's, over the users' messages: does it say something to remember? Here
+            chance is taken off. None when both always say the same of every message.
+        messages: How many messages that is taken over.
+    """
+
+    annotators: tuple[str, str]
+    both: int
+    only_one: tuple[int, int]
+    agreement: float | None
+    shared: Estimate
+    kappa: float | None
+    messages: int
+
+
+def agreements(sessions: Iterable[Session]) -> list[AnnotatorAgreement]:
+    """The agreement of every two annotators who have read the same sessions.
+
+    Raises:
+        ConfigError: SciPy is not installed.
+    """
+    read = [session for session in sessions if len(session.annotators) > 1]
+    names = sorted({name for session in read for name in session.annotators})
+    return [
+        _agreement(one, other, both_read)
+        for one, other in combinations(names, 2)
+        if (both_read := [s for s in read if {one, other} <= set(s.annotators)])
+    ]
+
+
+def undisputed(session: Session) -> tuple[list[int], list[int]]:
+    """Gold facts that every annotator has, and those that only some have, by their places."""
+    everyone = set(session.annotators)
+    agreed = [p for p, fact in enumerate(session.gold) if not fact.by or set(fact.by) == everyone]
+    return agreed, [p for p in range(len(session.gold)) if p not in agreed]
+
+
+def _agreement(one: str, other: str, sessions: Sequence[Session]) -> AnnotatorAgreement:
+    by = [set(fact.by or session.annotators) for session in sessions for fact in session.gold]
+    both = sum({one, other} <= names for names in by)
+    first = sum(one in names and other not in names for names in by)
+    second = sum(other in names and one not in names for names in by)
+    marks = [
+        (_mark(session, turn, one), _mark(session, turn, other))
+        for session in sessions
+        for turn, message in enumerate(session.messages)
+        if message.role == "user"
+    ]
+    total = 2 * both + first + second
+    return AnnotatorAgreement(
+        annotators=(one, other),
+        both=both,
+        only_one=(first, second),
+        agreement=2 * both / total if total else None,
+        shared=share(both, both + first + second),
+        kappa=cohens_kappa(marks),
+        messages=len(marks),
+    )
+
+
+def _mark(session: Session, turn: int, name: str) -> str:
+    marked = any(f.turn == turn and name in (f.by or session.annotators) for f in session.gold)
+    return "something" if marked else "nothing"
+
+
+def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Cohen's kappa (Educational and Psychological Measurement 20, 1960).
+
+    Returns:
+        None where it is not defined: nothing to compare, or both only ever say one and the
+        same thing.
+    """
+    n = len(pairs)
+    first, second = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
+    agreed = sum(one == other for one, other in pairs)
+    by_chance = sum(first[label] * second[label] for label in first)  # times n squared
+    if by_chance == n * n:
+        return None
+    return (agreed * n - by_chance) / (n * n - by_chance)
+
 
 Pair = tuple[str, str]
 """What the first and what the second says of one thing."""

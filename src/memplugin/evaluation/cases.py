@@ -12,12 +12,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from memplugin.diagnosis.attribution import attribute
-from memplugin.diagnosis.next_steps import NEXT_STEPS
+from memplugin.diagnosis.stages import NEXT_STEPS
 from memplugin.diagnosis.task_record import TaskRecord
 from memplugin.errors import ConfigError
 from memplugin.evaluation.results import Header, TaskRun, read_results
-from memplugin.ports import Ledger
 from memplugin.records import MACHINE, Judgement, Need, Stage, Verdict
+from memplugin.storage.sql.ledger import SqlLedger
 
 JUDGEMENTS_FILE = "judgements.jsonl"
 """Beside the results of a run: what people said of its tasks."""
@@ -116,7 +116,7 @@ def add_judgements(folder: Path, said: Sequence[Judgement]) -> None:
 
 
 def store_cases(
-    ledger: Ledger,
+    ledger: SqlLedger,
     workspace_ids: Iterable[str],
     on_task: Callable[[], None] = lambda: None,
 ) -> list[Case]:
@@ -130,8 +130,8 @@ def store_cases(
     """
     found: list[Case] = []
     for workspace_id in workspace_ids:
-        said = _by_task(ledger.judgements(workspace_id))
-        for task_id in ledger.tasks(workspace_id):
+        said = _by_task(ledger.judgements.of(workspace_id))
+        for task_id in ledger.history.tasks(workspace_id):
             record = TaskRecord.from_ledger(ledger, workspace_id, task_id)
             if record.retrievals or record.use.decision_id or record.success is not None:
                 found.append(_of_store(record, said[workspace_id, task_id]))

@@ -1,4 +1,4 @@
-"""Whether an answer is right."""
+"""From a suite's small answer schema to the model that a decision is made with."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field, ValidationError
 
+from memplugin.chat.errors import read_failure
+from memplugin.chat.reply import read_reply, structured
 from memplugin.claims import contradicts
 from memplugin.errors import ConfigError, MemPluginError
 from memplugin.evaluation.suite import Task
-from memplugin.failure import read_failure
 from memplugin.records import Json
-from memplugin.reply import read_reply, structured
 from memplugin.text import json_line
 
 ReplyT = TypeVar("ReplyT", bound=BaseModel)

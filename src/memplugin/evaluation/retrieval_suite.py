@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memplugin.config import MemoryConfig, MemoryContext
+from memplugin.diagnosis.statistics import Estimate, mean, share
 from memplugin.errors import ConfigError
-from memplugin.evaluation.filling import Filled, Filler
-from memplugin.evaluation.intervals import Estimate, mean, share
-from memplugin.evaluation.stores import Stores
+from memplugin.evaluation.setup import Filled, Filler, Stores
 from memplugin.evaluation.suite import Suite, Task
-from memplugin.memory.front import Memory
+from memplugin.memory.client import Memory
 from memplugin.records import STANDING_KINDS, Noun, Retrieval
 
 CUTS = (1, 3, 5, 10)

@@ -1,8 +1,4 @@
-"""What a suite is made of: tasks, each with what is said, what is asked, and what is right.
-
-A suite is data. Nothing here runs anything: ``loading`` reads it from a file, ``harness``
-runs it.
-"""
+"""What the pieces of a suite have in common."""
 
 from __future__ import annotations
 
@@ -14,16 +10,17 @@ from typing import Any, Literal, Self
 from pydantic import AwareDatetime, Field, model_validator
 
 from memplugin.config import MemoryConfig
-from memplugin.evaluation.answers import AnswerShape
-from memplugin.evaluation.parts import (
+from memplugin.evaluation.suite_parts import (
+    AnswerShape,
     ClaimMap,
     DeciderScript,
+    DirectRecord,
     Part,
     Planted,
     Scalar,
     ScopeMap,
+    Session,
 )
-from memplugin.evaluation.told import DirectRecord, Session
 from memplugin.records import Need
 from memplugin.text import canonical_json, digest
 

@@ -13,7 +13,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import Field, InstanceOf
 
 from memplugin.config import MemoryContext
-from memplugin.memory.front import Memory
+from memplugin.memory.client import Memory
 from memplugin.records import Candidate, Retrieval
 
 

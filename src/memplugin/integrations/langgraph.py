@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from memplugin.errors import ConfigError
 from memplugin.integrations.context import ContextFrom
 from memplugin.integrations.node import FromState, MemoryNode, described, text_of, value_of
-from memplugin.memory.front import Memory
+from memplugin.memory.client import Memory
 from memplugin.records import Decision, Json, Outcome, Retrieval, WriteReceipt
 from memplugin.use.schema import decision_schema
 

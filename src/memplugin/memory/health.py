@@ -9,16 +9,14 @@ from itertools import islice
 from pathlib import Path
 
 from memplugin.errors import StoreError, StoreVersionError
-from memplugin.memory.location import Location
-from memplugin.memory.opening import store_id
-from memplugin.memory.recorded import RecordedEmbedder, recorded_embedder
-from memplugin.ports import Ledger, VectorIndex
+from memplugin.memory.open import Location, RecordedEmbedder, recorded_embedder, store_id
+from memplugin.ports import VectorIndex
 from memplugin.records import Json, Noun
 from memplugin.storage import migrations
-from memplugin.storage.chroma import ChromaIndex
-from memplugin.storage.ledger import SqlLedger
-from memplugin.storage.survey import WorkspaceSize, shown_url, survey
-from memplugin.storage.weights import cached_folder, fingerprint_of, own_folder
+from memplugin.storage.embedding.model_files import cached_folder, fingerprint_of, own_folder
+from memplugin.storage.sql.inspect import WorkspaceSize, shown_url, survey
+from memplugin.storage.sql.ledger import SqlLedger
+from memplugin.storage.vector.chroma import ChromaIndex
 
 SHOWN_WORKSPACES = 20
 SAMPLED = 100
@@ -71,17 +69,17 @@ def examine(location: Location) -> Health:
         StoreError: there is no store.
     """
     url = location.ledger_url
-    with survey(url) as store:
-        revision = store.revision()
+    with survey(url) as backend:
+        revision = backend.revision()
         problems = list(_of_revision(revision))
-        workspaces = [] if problems else store.workspaces(SHOWN_WORKSPACES)
+        workspaces = [] if problems else backend.workspaces(SHOWN_WORKSPACES)
     recorded = None if problems else recorded_embedder(url)
     statistics: Json = {}
     promoted: list[str] = []
     if not problems:
         ledger = SqlLedger.open(url, create=False)
         try:
-            statistics = ledger.statistics()
+            statistics = ledger.maintenance.statistics()
             problems += _of_outbox(statistics)
             found, promoted = _of_index(location, ledger, workspaces, recorded)
             problems += found
@@ -123,7 +121,7 @@ def _of_outbox(statistics: Json) -> Iterator[str]:
 
 def _of_index(
     location: Location,
-    ledger: Ledger,
+    ledger: SqlLedger,
     workspaces: Sequence[WorkspaceSize],
     recorded: RecordedEmbedder | None,
 ) -> tuple[list[str], list[str]]:
@@ -147,8 +145,8 @@ def _of_index(
         index.close()
 
 
-def _indexed_ids(ledger: Ledger, workspace_id: str) -> list[str]:
-    entries = ledger.directory(workspace_id, since=0)
+def _indexed_ids(ledger: SqlLedger, workspace_id: str) -> list[str]:
+    entries = ledger.search.changes(workspace_id, since=0)
     return list(islice((e.record_id for e in entries if e.active and e.indexed), SAMPLED))
 
 

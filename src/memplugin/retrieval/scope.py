@@ -11,7 +11,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 
-from memplugin.records import Scope
+from memplugin.claims import precedence
+from memplugin.records import MemoryRecord, Resolved, Scope
 from memplugin.text import canonical_json
 
 _WORD = re.compile(r"\w+")
@@ -74,3 +75,36 @@ def words_beside(query: str, values: Iterable[str]) -> str:
     """A query without the words that some values consist of."""
     named = {word.casefold() for value in values for word in _WORD.findall(value)}
     return _WORD.sub(lambda word: "" if word[0].casefold() in named else word[0], query)
+
+
+def resolved(
+    records: Iterable[MemoryRecord], field: str, request: Mapping[str, str]
+) -> Resolved | None:
+    """The value of the record that counts most among those that apply and claim the field.
+
+    The narrowest scope wins, then pinned, then confidence, then the newest. An exception
+    without a claim says what does not hold and not what does: it takes part in nothing.
+
+    Args:
+        records: In any order; retired ones and those of other scopes count for nothing.
+        field: Of a claim.
+        request: The request's scope.
+    """
+    claiming = [
+        record
+        for record in records
+        if record.status == "active"
+        and field in (record.claim or {})
+        and applies(record.scope, request)
+    ]
+    if not claiming:
+        return None
+    first = max(claiming, key=precedence)
+    return Resolved(
+        field=field,
+        value=(first.claim or {})[field],
+        record_id=first.id,
+        scope=first.scope,
+        confidence=first.confidence,
+        pinned=first.pinned,
+    )

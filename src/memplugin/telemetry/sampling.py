@@ -1,26 +1,13 @@
-"""Sampling by task: all sessions of a task are kept or none is, in every process.
-
-What a user writes::
-
-    from memplugin.telemetry.sampling import task_sampler
-
-    provider = TracerProvider(sampler=task_sampler(1 / 50))
-
-The decision falls when a trace's root span starts, and the rest of the trace follows it.
-Where that root is memplugin's own span, its attributes name the task. Where it is the
-host's (a request, a graph's run), the task has to be in the baggage by then: open the root
-inside ``with memory.task(…)`` or ``with task_baggage(task_id)``, or let a gateway send it
-as a ``baggage`` header. A root that starts before the task is known is decided by its
-session, and without one by its trace id: the ratio holds, and that trace is kept or
-dropped without regard to the others of its task. ``memplugin emit`` sends it later.
-"""
+"""One number for each task: what sampling and buckets are made of, the same everywhere."""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 
-from opentelemetry import baggage, trace
+from opentelemetry import baggage, context, trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, SamplingResult
 from opentelemetry.trace import Link, SpanKind, TraceState
@@ -28,7 +15,44 @@ from opentelemetry.util.types import Attributes
 
 from memplugin.errors import ConfigError
 from memplugin.telemetry import names
-from memplugin.telemetry.randomness import BITS, bucket, randomness
+from memplugin.telemetry.content import limited
+
+BITS = 56
+"""As many as OpenTelemetry's ``rv`` has."""
+
+BUCKETS = 100
+
+
+def randomness(task_id: str) -> int:
+    """The first 56 bits of SHA-256 of a task's id, as its spans show it."""
+    shown = limited(task_id)
+    return int.from_bytes(hashlib.sha256(shown.encode("utf-8")).digest()[: BITS // 8], "big")
+
+
+def bucket(number: int) -> int:
+    """0 to 99, rising with the number.
+
+    What is kept at a ratio has the highest numbers, so the highest buckets are the same
+    tasks: those in 98 and 99 are the ones that ``TaskSampler(0.02)`` keeps.
+    """
+    return number * BUCKETS >> BITS
+
+
+@contextmanager
+def task_baggage(task_id: str) -> Generator[None]:
+    """Puts the task id into the ambient baggage for a block.
+
+    Spans that others open inside, the request's own among them, are sampled by it
+    (``memplugin.telemetry.sampling``), and it travels to other services in the W3C
+    ``baggage`` header.
+    """
+    # As our spans show it; a lone surrogate would make the header's propagator raise.
+    token = context.attach(baggage.set_baggage(names.TASK_ID, limited(task_id)))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
 
 OT_KEY = "ot"
 """OpenTelemetry's own entry of a tracestate."""

@@ -9,11 +9,11 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from memplugin.config import MemoryConfig
-from memplugin.memory.front import Memory
-from memplugin.memory.opening import Parts, assemble
+from memplugin.memory.client import Memory
+from memplugin.memory.open import Parts, assemble
 from memplugin.ports import Clock, Embedder, VectorIndex
 from memplugin.retrieval.rank import Policy
-from memplugin.storage.ledger import SqlLedger
+from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.testing.fakes import FixedClock, HashingEmbedder, InMemoryIndex, counting_ids
 from memplugin.write.gate import BUILT_IN_CHECKS, Check
 

@@ -27,6 +27,8 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
+from memplugin.chat.messages import message_to_json, summed_usage
+from memplugin.chat.reply import StructuredReply
 from memplugin.config import MemoryContext
 from memplugin.records import (
     Decision,
@@ -38,10 +40,10 @@ from memplugin.records import (
     SpanRef,
     Support,
 )
-from memplugin.reply import StructuredReply
 from memplugin.text import MEMORY_CLOSE, MEMORY_OPEN
 from memplugin.use.flags import Evidence, flags_of
-from memplugin.use.inject import neutralised
+from memplugin.use.overrides import chosen_support
+from memplugin.use.prompt import neutralised
 from memplugin.use.schema import (
     OWN_FIELDS,
     Reasoned,
@@ -52,8 +54,6 @@ from memplugin.use.schema import (
     problems_of,
     reasoning_after_answer,
 )
-from memplugin.use.support import chosen_support
-from memplugin.wire import message_to_json, summed_usage
 
 DECISION_PROMPT_VERSION = "1"
 """Rises with every change of ``_SYSTEM``."""

@@ -1,24 +1,93 @@
-"""The decision schema: the caller's answer with the reasoning put before it.
-
-Structured output is generated in the order of the schema, so that a reason can lead to
-an answer only when its field stands before the answer's.
-"""
+"""What every decision schema begins with."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, cast
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, cast
 
-from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    Field,
+    ModelWrapValidatorHandler,
+    RootModel,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
+from memplugin.chat.json_schema import null_means_default, objects_in, strict_schema
 from memplugin.errors import SchemaError
 from memplugin.records import Json
-from memplugin.strict import null_means_default, objects_in
-from memplugin.use import order
-from memplugin.use.reasoned import OWN_FIELDS, Made, Reasoned, json_schema_of, made_from
+from memplugin.use import key_order
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a decision schema was made from."""
+
+    answer: type[BaseModel]
+    answer_fields: frozenset[str]
+    max_reasoning_chars: int | None
+    cite_from: tuple[str, ...] | None
+
+
+class Reasoned(BaseModel):
+    """What every decision begins with; the answer's fields follow in a subclass."""
+
+    memory_reasoning: str = Field(
+        description="Which memories bear on this and how: quote the words relied on. Say so "
+        "when none applies."
+    )
+    considered: str = Field(
+        description="The runner-up, and why it was not chosen; none when there was no other."
+    )
+    cited_record_ids: list[str] = Field(
+        description="Ids of the memories relied on, as shown; empty when none was."
+    )
+
+    _made: ClassVar[Made]
+    _strict: ClassVar[Json]
+
+    @classmethod
+    def model_json_schema(
+        cls,
+        by_alias: bool | None = True,  # noqa: FBT001 -- Pydantic's signature
+        ref_template: str = "#/$defs/{model}",
+        schema_generator: type[GenerateJsonSchema] = GenerateJsonSchema,
+        mode: JsonSchemaMode = "validation",
+        **further: Any,
+    ) -> Json:
+        """The strict form, whoever asks: LangChain asks the class too."""
+        return strict_schema(
+            super().model_json_schema(by_alias, ref_template, schema_generator, mode, **further)
+        )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _null_means_default(cls, values: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
+        if not isinstance(values, Mapping):
+            return handler(values)
+        return null_means_default(handler, cast(Mapping[str, Any], values))
+
+
+OWN_FIELDS = tuple(Reasoned.model_fields)
+"""Our fields, in the order in which they are generated."""
+
+
+def made_from(schema: type[Reasoned]) -> Made:
+    """What a decision schema was made from."""
+    return schema._made  # pyright: ignore[reportPrivateUsage] -- underscored, since a public name could clash with an answer's field
+
+
+def json_schema_of(schema: type[Reasoned]) -> Json:
+    """The strict JSON schema of a decision schema, made once; not to be changed."""
+    return schema._strict  # pyright: ignore[reportPrivateUsage] -- see made_from
+
 
 _DEFAULTS = frozenset({"default", "default_factory", "validate_default"})
 
@@ -155,7 +224,7 @@ def _check_order(schema: Json, made: Made) -> None:
             f"answer_fields names {', '.join(sorted(unknown))}, which {made.answer.__name__} "
             "has not: give names of its fields."
         )
-    found = order.misplaced_reasoning(answers, made.answer_fields)
+    found = key_order.misplaced_reasoning(answers, made.answer_fields)
     if not found:
         return
     name = found.path.rpartition(".")[2]
@@ -210,10 +279,10 @@ def answer_values(schema: type[Reasoned], answer: BaseModel) -> Json:
     }
 
 
-def _reasons(schema: type[Reasoned]) -> order.IsReasoning:
+def _reasons(schema: type[Reasoned]) -> key_order.IsReasoning:
     answers = made_from(schema).answer_fields
     ours = ("memory_reasoning", "considered")
-    return lambda name: name in ours or (name not in answers and order.is_reasoning(name))
+    return lambda name: name in ours or (name not in answers and key_order.is_reasoning(name))
 
 
 def order_preserved(schema: type[Reasoned], received: Mapping[str, Any] | None) -> bool | None:
@@ -223,13 +292,13 @@ def order_preserved(schema: type[Reasoned], received: Mapping[str, Any] | None) 
         schema: The decision schema that was sent.
         received: Its values in the order received; None when that can't be known.
     """
-    return None if received is None else order.in_order(json_schema_of(schema), received)
+    return None if received is None else key_order.in_order(json_schema_of(schema), received)
 
 
 def reasoning_after_answer(schema: type[Reasoned], received: Mapping[str, Any] | None) -> bool:
     """Whether a reasoning field stands after an answer's field in the raw reply."""
     if received is None:
         return False
-    return order.reasoning_after_answer(
+    return key_order.reasoning_after_answer(
         json_schema_of(schema), received, _reasons(schema), {"cited_record_ids"}
     )

@@ -18,11 +18,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memplugin.config import MemoryConfig
-from memplugin.ports import Known
-from memplugin.records import Proposal, Ruling
+from memplugin.records import Known, Proposal, Ruling
 from memplugin.text import clean
 from memplugin.write import checks as built_in
-from memplugin.write.findings import Amend, Attach, Check, Finding, Pass, Reject, Supersede
+from memplugin.write.checks import Amend, Attach, Check, Finding, Pass, Reject, Supersede
 
 __all__ = [
     "BUILT_IN_CHECKS",

@@ -7,8 +7,7 @@ from typing import Any
 
 from memplugin.records import Claim, MemoryRecord, Proposal
 from memplugin.text import normalised
-from memplugin.write.english import TELLING
-from memplugin.write.negation import negative
+from memplugin.write.negation import TELLING, negative
 from memplugin.write.quotes import folded
 
 _WITH_DIGITS = re.compile(r"[^\s,;()\"']*\d[^\s,;()\"']*")

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from memplugin.errors import ConfigError
-from memplugin.evaluation.adapters.places import DataSet
+from memplugin.evaluation.adapters.files import DataSet
 from memplugin.evaluation.suite import NeedSpec, Request, Success, Suite, Task
-from memplugin.evaluation.told import DirectRecord
+from memplugin.evaluation.suite_parts import DirectRecord
 
 LOCOMO = DataSet(
     "LoCoMo",

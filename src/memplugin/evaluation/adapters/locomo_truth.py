@@ -19,9 +19,9 @@ from pydantic import BaseModel
 from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.diagnosis.attribution import earliest, furthest
 from memplugin.evaluation.adapters.locomo import Conversation, Question, Talk
-from memplugin.evaluation.stores import Ask, Stores, task_ids
-from memplugin.memory.diagnosing import judge
-from memplugin.memory.front import Memory
+from memplugin.evaluation.setup import Ask, Stores, task_ids
+from memplugin.memory.client import Memory
+from memplugin.memory.diagnose import judge
 from memplugin.records import Json, Need, Noun, Stage, Verdict
 from memplugin.testing.fakes import FixedClock
 from memplugin.testing.model import ScriptedChatModel
@@ -217,7 +217,7 @@ def _of_conversation(
     with stores.opened(ask) as opened:
         # The facts are the data's, and none of them is for the gate to turn away: only a
         # fact that is taken from two turns is stored once.
-        memory = Memory(replace(opened.store, checks=(is_not_known_verbatim,)))
+        memory = Memory(replace(opened.backend, checks=(is_not_known_verbatim,)))
         filled = _fill(conversation, memory, clock)
         clock.set(conversation.asked_at)
         for question in conversation.questions[:limit]:
@@ -239,7 +239,7 @@ def _judged(conversation: Conversation, question: Question, k: int, filled: _Fil
     ]
     record = memory.task_record(task, workspace_id=conversation.id)
     needs = [Need(turn_id=filled.turns[turn]) for turn in question.evidence]
-    verdicts = [judge(memory.store, record, need) for need in needs]
+    verdicts = [judge(memory.backend, record, need) for need in needs]
     return Judged(
         question=question.id,
         category=question.category,

@@ -13,12 +13,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
-from memplugin.diagnosis.wording import coverage, words_of
+from memplugin.diagnosis.need import coverage, words_of
 from memplugin.errors import ConfigError
-from memplugin.evaluation.adapters.places import DataSet
-from memplugin.evaluation.parts import GoldFact
+from memplugin.evaluation.adapters.files import DataSet
 from memplugin.evaluation.suite import DEFAULT_DATE, NeedSpec, Request, Success, Suite, Task
-from memplugin.evaluation.told import Message, Session
+from memplugin.evaluation.suite_parts import GoldFact, Message, Session
 
 MEMSYCO = DataSet(
     "MemSyco-Bench",

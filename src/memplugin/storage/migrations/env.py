@@ -7,7 +7,7 @@ from typing import Any
 from alembic import context
 
 from memplugin.storage.migrations import VERSION_TABLE
-from memplugin.storage.tables import metadata
+from memplugin.storage.sql.tables import metadata
 
 
 def _ours(name: str | None, kind: str, _parents: Any) -> bool:

@@ -9,9 +9,8 @@ from typing import Any, cast
 
 from memplugin.telemetry import names
 from memplugin.telemetry.readers.envelope import is_envelope, spans_in
+from memplugin.telemetry.readers.http import TIMEOUT, Answer, Unusable, Web, rfc3339, windows
 from memplugin.telemetry.readers.model import Note, Read, ReadSpan, merged
-from memplugin.telemetry.readers.web import TIMEOUT, Answer, Unusable, Web
-from memplugin.telemetry.readers.windows import rfc3339, windows
 
 Json = dict[str, Any]
 

@@ -17,8 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from memplugin.errors import ConfigError
 from memplugin.telemetry import names
 from memplugin.telemetry.readers.envelope import is_envelope, spans_in
+from memplugin.telemetry.readers.http import within
 from memplugin.telemetry.readers.model import Note, Read, ReadSpan, merged
-from memplugin.telemetry.readers.windows import within
 
 _LENGTH = struct.Struct(">I")
 """Before each request of a file exporter with ``format: proto``."""

@@ -10,9 +10,8 @@ from typing import Any, cast
 
 from memplugin.telemetry import names
 from memplugin.telemetry.readers.envelope import TRACE_ID_LENGTH, hex_id, is_envelope, spans_in
+from memplugin.telemetry.readers.http import TIMEOUT, Answer, Unusable, Web, windows
 from memplugin.telemetry.readers.model import Note, Read, merged
-from memplugin.telemetry.readers.web import TIMEOUT, Answer, Unusable, Web
-from memplugin.telemetry.readers.windows import windows
 
 LIMIT = 1_000
 """Traces asked for in one window; Tempo gives 20 when nothing is asked."""

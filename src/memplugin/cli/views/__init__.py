@@ -1,1 +1,0 @@
-"""How results look on a terminal: prints, never computes."""

@@ -1,0 +1,121 @@
+"""What memory believes: observations, pins, and the value it gives for a field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from memplugin.config import MemoryContext
+from memplugin.errors import ConfigError, RecordNotFound
+from memplugin.memory.backend import Backend
+from memplugin.memory.write import Said, batch_of, embedded, gate_of, indexed
+from memplugin.records import Evidence, MemoryRecord, Resolved, Selection
+from memplugin.retrieval.scope import applicable_keys, resolved
+from memplugin.telemetry import names
+from memplugin.telemetry.attributes import believed, written
+from memplugin.text import clean
+from memplugin.write.confidence import rank_observations, weigher
+from memplugin.write.observation import observation
+
+
+def observe(
+    backend: Backend, context: MemoryContext, record_id: str, arguments: Mapping[str, Any]
+) -> MemoryRecord:
+    """Adds an observation to a record, and makes or strengthens the narrower belief.
+
+    Args:
+        backend: Where the record is.
+        context: Of the request in which it was observed.
+        record_id: What was observed.
+        arguments: As of ``write.observing.observation``.
+
+    Raises:
+        RecordNotFound: no such record in this workspace.
+        ConfigError: an argument can't be used, or the record is about another request.
+        StoreError: the record is not active, or nothing was stored.
+    """
+    with backend.tracing.hop(names.UPSERT, context) as hop:
+        backend.begin(context, hop)
+        record = found(backend, context.workspace_id, record_id)
+        seen, narrower = observation(
+            record, context=context, config=backend.config, now=backend.clock.now(), **arguments
+        )
+        proposals = [narrower] if narrower else []
+        vectors = embedded(backend, proposals)
+        batch = batch_of(backend, context, proposals, vectors, Said(), hop)
+        observed = backend.ledger.writes.observe(
+            seen, batch, gate_of(backend), weigher(backend.config)
+        )
+        backend.metrics.written(proposals, observed.receipts)
+        receipts, indexed_at = indexed(backend, context.workspace_id, observed.receipts, vectors)
+        content = backend.tracing.content
+        hop.set(
+            lambda: {
+                **written(proposals, receipts, content, at=batch.now, indexed_at=indexed_at),
+                **believed(observed.record, seen),
+            }
+        )
+    return observed.record
+
+
+def set_pinned(
+    backend: Backend, context: MemoryContext, record_id: str, *, pinned: bool
+) -> MemoryRecord:
+    """Pins a record or lets it go.
+
+    Raises:
+        RecordNotFound: no such record in this workspace.
+        StoreError: the record is not active.
+    """
+    with backend.tracing.hop(names.UPSERT, context) as hop:
+        backend.begin(context, hop)
+        now = backend.clock.now()
+        record = backend.ledger.evidence.set_pinned(
+            context.workspace_id, record_id, pinned=pinned, weigh=weigher(backend.config)
+        )
+        hop.set(lambda: {**written([], [], backend.tracing.content, at=now), **believed(record)})
+    return record
+
+
+def observations(backend: Backend, context: MemoryContext, record_id: str) -> list[Evidence]:
+    """What was observed of a record, that which counts most today first.
+
+    Raises:
+        RecordNotFound: no such record in this workspace.
+    """
+    found(backend, context.workspace_id, record_id)
+    ranked = rank_observations(
+        backend.ledger.evidence.of_record(context.workspace_id, record_id),
+        now=backend.clock.now(),
+        half_life=timedelta(days=backend.config.observation_half_life_days),
+    )
+    return [piece for piece, _ in ranked]
+
+
+def resolve(backend: Backend, context: MemoryContext, field: str) -> Resolved | None:
+    """The value that memory has for a field here; None when nothing that applies claims it.
+
+    Raises:
+        ConfigError: the field is no name.
+    """
+    if not isinstance(field, str) or not clean(field).strip():  # pyright: ignore[reportUnnecessaryIsInstance] -- callers may be untyped
+        raise ConfigError(f"field is {field!r}: give the name of a claim's field.")
+    name, request = clean(field), context.request_scope
+    selection = Selection(context.workspace_id, applicable_keys(request))
+    return resolved(backend.ledger.search.claims(selection, [name]), name, request)
+
+
+def found(backend: Backend, workspace_id: str, record_id: str) -> MemoryRecord:
+    """A record of any status.
+
+    Raises:
+        RecordNotFound: no such record in this workspace.
+    """
+    records = backend.ledger.records.get_many(workspace_id, [record_id])
+    if record_id not in records:
+        raise RecordNotFound(
+            f"there is no record {record_id!r} in workspace {workspace_id!r}: "
+            "check the id and the workspace."
+        )
+    return records[record_id]

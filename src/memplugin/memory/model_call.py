@@ -1,0 +1,123 @@
+"""A hop that needs a model, written once for sync and async callers.
+
+The hop is a generator: it does its own work, yields a ``ModelCall`` where it needs a
+model, and is sent the reply. Only the two drivers here know whether the model is called
+or awaited. The hop's span is current while the model runs, and never across a ``yield``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable
+from pydantic import BaseModel
+
+from memplugin.chat.errors import read_failure
+from memplugin.chat.reply import StructuredReply, read_reply, structured
+from memplugin.records import Json
+from memplugin.telemetry.spans import Hop
+
+ResultT = TypeVar("ResultT")
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One structured call that a hop asks for.
+
+    Attributes:
+        schema: A model, or its JSON schema.
+        options: Further arguments of ``with_structured_output``.
+        hop: Whose span is current during the call; None leaves the host's.
+    """
+
+    model: BaseChatModel
+    schema: type[BaseModel] | Json
+    messages: Sequence[BaseMessage]
+    options: Mapping[str, Any]
+    hop: Hop | None = None
+
+    def current(self) -> AbstractContextManager[None]:
+        """Makes the hop's span the current one."""
+        return self.hop.current() if self.hop else contextlib.nullcontext()
+
+    def prepared(self) -> Runnable[Any, Any]:
+        """The model, bound to the schema."""
+        return structured(self.model, self.schema, self.options)
+
+
+Steps = Generator[ModelCall, StructuredReply, ResultT]
+
+
+def run(steps: Steps[ResultT]) -> ResultT:
+    """Drives a hop, calling the model."""
+    try:
+        call = next(steps)
+        while True:
+            call = steps.send(_ask(call))
+    except StopIteration as stop:
+        return cast(ResultT, stop.value)
+    finally:
+        steps.close()
+
+
+async def arun(steps: Steps[ResultT]) -> ResultT:
+    """Drives a hop, awaiting the model; the hop's own work runs in threads."""
+    try:
+        call, result = await asyncio.to_thread(_advance, steps, None)
+        while call is not None:
+            reply = await _aask(call)
+            call, result = await asyncio.to_thread(_advance, steps, reply)
+        return cast(ResultT, result)
+    finally:
+        # After a cancellation a thread may still be inside the hop: it ends on its own.
+        with contextlib.suppress(ValueError):
+            steps.close()
+
+
+def in_thread(method: Callable[P, ResultT]) -> Callable[P, Coroutine[Any, Any, ResultT]]:
+    """The async twin of a method that needs no model: it runs in a thread."""
+
+    @functools.wraps(method)
+    async def twin(*args: P.args, **kwargs: P.kwargs) -> ResultT:
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    twin.__name__ = f"a{method.__name__}"
+    twin.__doc__ = f"``{method.__name__}`` in a thread, with the caller's context."
+    return twin
+
+
+def _advance(
+    steps: Steps[ResultT], reply: StructuredReply | None
+) -> tuple[ModelCall | None, ResultT | None]:
+    # StopIteration can't be raised into a future, so the end is a value here.
+    try:
+        return (next(steps) if reply is None else steps.send(reply)), None
+    except StopIteration as stop:
+        return None, cast(ResultT, stop.value)
+
+
+def _ask(call: ModelCall) -> StructuredReply:
+    prepared = call.prepared()  # a schema or an option that can't work is the caller's error
+    with call.current():
+        try:
+            return read_reply(prepared.invoke(list(call.messages)))
+        except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
+            return read_failure(error)
+
+
+async def _aask(call: ModelCall) -> StructuredReply:
+    prepared = call.prepared()
+    with call.current():
+        try:
+            return read_reply(await prepared.ainvoke(list(call.messages)))
+        except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
+            return read_failure(error)

@@ -1,1 +1,0 @@
-"""The stories that ``memplugin demo`` tells: real agents on a real store, with real faults."""

@@ -1,1 +1,0 @@
-"""A task's trace from the ledger, for a task that was not sampled."""
