@@ -1,4 +1,4 @@
-"""``python -m benchmarks [speed|scale|credit|quality|import|all] [--quick]``."""
+"""``python -m benchmarks [house|speed|scale|credit|quality|import|all] [--quick]``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from benchmarks import credit, importing, quality, results, scale, speed
+from benchmarks import credit, house, importing, quality, results, scale, speed
 from benchmarks.results import Part
 
 QUICK_SPEED = speed.Sizes(workspaces=10, records=1_000, questions=40)
@@ -47,6 +47,7 @@ def _speed(quick: bool) -> list[Part]:  # noqa: FBT001 -- one kind of switch for
 
 
 PARTS: dict[str, Callable[[bool], list[Part]]] = {
+    "house": lambda _: [house.run()],
     "speed": _speed,
     "scale": lambda quick: scale.run(scale.QUICK if quick else scale.Sizes()),
     "credit": lambda quick: credit.run(credit.QUICK if quick else credit.Sizes()),
