@@ -1,4 +1,4 @@
-"""The part of the front door that is about beliefs."""
+"""``Memory``: an opened store, and every operation on it."""
 
 from __future__ import annotations
 
@@ -69,411 +69,15 @@ from memplugin.write.gate import BUILT_IN_CHECKS, Check
 from memplugin.write.proposal import direct_proposal
 from memplugin.write.turns import numbered_turns
 
-
-class Beliefs:
-    """The methods of ``Memory`` on what it believes, and how surely."""
-
-    _backend: Backend
-
-    def observe(
-        self,
-        record_id: str,
-        *,
-        context: MemoryContext,
-        supports: bool = True,
-        weight: float = 1.0,
-        salience: float = 0.5,
-        note: str | None = None,
-        claim: Claim | None = None,
-    ) -> MemoryRecord:
-        """Says how a record turned out: evidence, from which its confidence follows.
-
-        An observation against a record from a request with a narrower scope makes or
-        strengthens a record with that scope, and does not lower this one before
-        ``specialisations_to_lower`` distinct narrower scopes have contradicted it. One with
-        another claim in the record's own scope takes its place once the record has fallen
-        below ``min_confidence``.
-
-        The same observation in the same session, task and attempt (same record, scope,
-        supports, claim and note) is counted once, since a node may run again; to count it
-        twice, say what differs in the note.
-
-        Args:
-            record_id: What was observed.
-            context: Of the request in which it was; its scope says where.
-            supports: Whether it turned out as the record says.
-            weight: How much this says about the record, 0 to 100.
-            salience: How much it stood out, 0 to 1.
-            note: What was seen, in your words; the content of a narrower record it makes.
-            claim: What was observed instead, for ``supports=False``.
-
-        Returns:
-            The observed record, as it stands now.
-
-        Raises:
-            RecordNotFound: no such record in this workspace.
-            ConfigError: an argument can't be used, or the record is about another request.
-            StoreError: the record is not active, or nothing was stored.
-        """
-        arguments = {
-            "supports": supports,
-            "weight": weight,
-            "salience": salience,
-            "note": note,
-            "claim": claim,
-        }
-        return belief.observe(self._backend, context, record_id, arguments)
-
-    def observations(self, record_id: str, *, context: MemoryContext) -> list[Evidence]:
-        """Everything observed of a record, by salience, weight and recency.
-
-        Raises:
-            RecordNotFound: no such record in this workspace.
-        """
-        return belief.observations(self._backend, context, record_id)
-
-    def pin(self, record_id: str, *, context: MemoryContext) -> MemoryRecord:
-        """Freezes a record's confidence: evidence is kept, and nothing moves.
-
-        Raises:
-            RecordNotFound: no such record in this workspace.
-            StoreError: the record is not active.
-        """
-        return belief.set_pinned(self._backend, context, record_id, pinned=True)
-
-    def unpin(self, record_id: str, *, context: MemoryContext) -> MemoryRecord:
-        """Lets a record's confidence follow its evidence again, also what came meanwhile.
-
-        Raises:
-            RecordNotFound: no such record in this workspace.
-            StoreError: the record is not active.
-        """
-        return belief.set_pinned(self._backend, context, record_id, pinned=False)
-
-    def resolve(self, field: str, *, context: MemoryContext) -> Resolved | None:
-        """The value that memory has for a field, without a model.
-
-        Of the active records that apply and claim the field, the one with the most
-        specific scope counts, then pinned, then confidence, then the newest.
-
-        Args:
-            field: Of a claim, such as ``vendor_id``.
-            context: Whose request it is; its scope decides what applies.
-
-        Returns:
-            None when nothing that applies claims the field.
-
-        Raises:
-            ConfigError: the field is no name.
-            StoreError: the ledger could not answer.
-        """
-        return belief.resolve(self._backend, context, field)
-
-    aobserve = in_thread(observe)
-    aobservations = in_thread(observations)
-    apin = in_thread(pin)
-    aunpin = in_thread(unpin)
-    aresolve = in_thread(resolve)
-
-
-class Credits:
-    """The methods of ``Memory`` that learn from outcomes."""
-
-    _backend: Backend
-
-    def learn(
-        self,
-        *,
-        model: BaseChatModel | None = None,
-        workspace_id: str | None = None,
-        limit: int | None = None,
-        concurrency: int = DEFAULT_CONCURRENCY,
-        progress: Progress | None = None,
-    ) -> LearnReport:
-        """Scores, for every memory that was shown, whether the attempt's action followed it.
-
-        That is a heuristic, not a cause: ``calibrate`` compares it with counterfactual runs.
-        Rows that are scored are not scored again; those that failed keep their error and are
-        tried again by the next call. A run that was stopped is gone on with.
-
-        Args:
-            model: The judge, any chat model with structured output, with the temperature you
-                gave it; None leaves it to the cosine of memory and action.
-            workspace_id: None for all.
-            limit: Most rows of this call; None for all.
-            concurrency: Most calls of the judge at a time.
-            progress: Told how many rows are done, and of how many.
-
-        Returns:
-            What was done. ``stopped`` says why when the judge could not be reached: if it
-            never answered, nothing was written.
-
-        Raises:
-            ConfigError: an argument can't work.
-            EmbedderUnavailable: without a judge, the embedding model could not be loaded.
-            StoreError: the ledger could not be read or written.
-        """
-        return learn.learn(self._backend, Wanted(model, workspace_id, limit, concurrency, progress))
-
-    async def alearn(
-        self,
-        *,
-        model: BaseChatModel | None = None,
-        workspace_id: str | None = None,
-        limit: int | None = None,
-        concurrency: int = DEFAULT_CONCURRENCY,
-        progress: Progress | None = None,
-    ) -> LearnReport:
-        """``learn``, awaiting the judge."""
-        wanted = Wanted(model, workspace_id, limit, concurrency, progress)
-        return await learn.alearn(self._backend, wanted)
-
-    def audit(self, *, workspace_id: str) -> Audit:
-        """Names what wants a person's eye: misleading records first, then the rest.
-
-        Raises:
-            StoreError: the ledger could not be read.
-        """
-        return curate.audit(self._backend, workspace_id)
-
-    def evict(self, *, workspace_id: str, dry_run: bool = False) -> list[Eviction]:
-        """Retires records whose use did harm, or whose successes did without them.
-
-        Never one that is pinned or of a standing kind, and none before there is enough
-        known of it. Retired records are kept and are never retrieved; ``restore`` takes it
-        back. Pin a record that the next call should leave alone.
-
-        Args:
-            workspace_id: The workspace.
-            dry_run: Only says which ones.
-
-        Raises:
-            StoreError: the ledger could not be read or written.
-        """
-        return curate.evict(self._backend, workspace_id, dry_run=dry_run)
-
-    def restore(self, record_id: str, *, context: MemoryContext) -> MemoryRecord:
-        """Takes an eviction back: the record is retrieved again.
-
-        Raises:
-            RecordNotFound: no such record in this workspace.
-            StoreError: it is not evicted.
-        """
-        return curate.restore(self._backend, record_id, context)
-
-    def calibrate(
-        self,
-        sample: int,
-        *,
-        workspace_id: str,
-        model: BaseChatModel,
-        runs: int | None = None,
-        deterministic: bool | None = None,
-        same: Same = equal_json,
-        seed: int = 0,
-    ) -> Calibration:
-        """Compares judge and cosine with counterfactual runs: does "followed" tell a cause?
-
-        For a random sample of scored records, the decision they were shown to is run again
-        with and without them. What comes of it is kept, and a record that has been tried is
-        not tried again. Needs the extra ``lab``.
-
-        Args:
-            sample: How many records.
-            workspace_id: The workspace.
-            model: The model that decides (not the judge).
-            runs: As of ``counterfactual``, like ``deterministic`` and ``same``.
-            deterministic: Whether the model gives the same answer to the same messages.
-            same: Which answers are the same.
-            seed: Of the sample.
-
-        Raises:
-            ConfigError: nothing is scored, an argument can't work, or SciPy is missing.
-            StoreError: the ledger could not be read or written.
-        """
-        trial = Trial(runs=runs, deterministic=deterministic, same=same)
-        steps = curate.calibrate(self._backend, workspace_id, model, sample, trial, seed=seed)
-        return run(steps)
-
-    async def acalibrate(
-        self,
-        sample: int,
-        *,
-        workspace_id: str,
-        model: BaseChatModel,
-        runs: int | None = None,
-        deterministic: bool | None = None,
-        same: Same = equal_json,
-        seed: int = 0,
-    ) -> Calibration:
-        """``calibrate``, awaiting the model."""
-        trial = Trial(runs=runs, deterministic=deterministic, same=same)
-        steps = curate.calibrate(self._backend, workspace_id, model, sample, trial, seed=seed)
-        return await arun(steps)
-
-    aaudit = in_thread(audit)
-    aevict = in_thread(evict)
-    arestore = in_thread(restore)
-
-
-class Experiments:
-    """The methods of ``Memory`` that leave a record out and look at the answers."""
-
-    _backend: Backend
-
-    def counterfactual(
-        self,
-        decision_id: str | None = None,
-        *,
-        context: MemoryContext,
-        model: BaseChatModel,
-        record_ids: Iterable[str] | None = None,
-        runs: int | None = None,
-        same: Same = equal_json,
-        deterministic: bool | None = None,
-        answer: type[BaseModel] | None = None,
-    ) -> tuple[Counterfactual, ...]:
-        """Runs a stored decision again and again, with and without one record each.
-
-        Everything else of the messages stays byte for byte the same. Runs with all records
-        are made once and compared with those without each of them. What comes of it is kept
-        and stands in the task's record from then on. Needs the extra ``lab``.
-
-        Args:
-            decision_id: The decision; None for the last one of the context's task.
-            context: Its workspace counts, and its task where no decision is named.
-            model: The same model or another one.
-            record_ids: The records to leave out, each by itself; None for all that were
-                shown.
-            runs: On each side; None for the configured number (``counterfactual_runs``).
-            same: Which answers are the same: of two answers as JSON objects, without their
-                reasoning. The default compares them by equality.
-            deterministic: Whether the model gives the same answer to the same messages.
-                Then two runs with the record and one without are enough where nothing
-                changes, and three and three where the answer does; should any repeat differ,
-                ``runs`` are made after all. None takes a temperature of 0 for it.
-            answer: The class that was decided for, to have its validators and defaults.
-
-        Returns:
-            One for each record, in the order given.
-
-        Raises:
-            ConfigError: there is no such decision, a record was not shown to it, too few
-                runs, or SciPy is missing.
-            SchemaError: ``answer`` can't become a decision schema.
-            StoreError: the ledger could not be read or written.
-        """
-        trial = Trial(_listed(record_ids), runs, same, deterministic, answer)
-        return run(counterfactual.counterfactual(self._backend, decision_id, context, model, trial))
-
-    async def acounterfactual(
-        self,
-        decision_id: str | None = None,
-        *,
-        context: MemoryContext,
-        model: BaseChatModel,
-        record_ids: Iterable[str] | None = None,
-        runs: int | None = None,
-        same: Same = equal_json,
-        deterministic: bool | None = None,
-        answer: type[BaseModel] | None = None,
-    ) -> tuple[Counterfactual, ...]:
-        """``counterfactual``, awaiting the model."""
-        trial = Trial(_listed(record_ids), runs, same, deterministic, answer)
-        return await arun(
-            counterfactual.counterfactual(self._backend, decision_id, context, model, trial)
-        )
-
-
-def _listed(record_ids: Iterable[str] | None) -> list[str] | str | None:
-    if record_ids is None or isinstance(record_ids, str):
-        return record_ids  # a text is refused where the others are looked at
-    return list(record_ids)
-
-
-class Replays:
-    """The methods of ``Memory`` that ask what would have happened."""
-
-    _backend: Backend
-
-    def replay(
-        self,
-        decision_id: str,
-        *,
-        context: MemoryContext,
-        model: BaseChatModel,
-        without: Iterable[str] = (),
-        k: int | None = None,
-        policy: str | None = None,
-        answer: type[BaseModel] | None = None,
-        max_reasoning_chars: int | None = None,
-        cite_by_enum: bool = False,
-    ) -> Replay:
-        """Runs a stored decision again, and shows both runs beside each other.
-
-        With nothing changed the model is sent, byte for byte, the stored messages and
-        schema. Nothing is stored and no span is opened: the task's record stays as it is.
-
-        Args:
-            decision_id: The decision.
-            context: Its workspace counts.
-            model: The same model or another one.
-            without: Records that are not shown; the rest stays byte for byte the same.
-            k: The candidates of then are cut again with another k.
-            policy: The query of then is recalled again under another policy, among the
-                records that were there then and still are.
-            answer: The class that was decided for, to have its validators and defaults;
-                without it replies are held against the stored schema.
-            max_reasoning_chars: ``maxLength`` of the reasoning fields.
-            cite_by_enum: Whether the schema offers only the shown ids as citations. Both
-                are for a small model that does not know when to stop.
-
-        Returns:
-            Always a replay: a model that fails, refuses or is cut off is a ``status``.
-
-        Raises:
-            ConfigError: there is no such decision, or what is to be changed is not in it.
-            SchemaError: ``answer`` can't become a decision schema.
-            StoreError: the ledger could not answer.
-        """
-        changes = Changes(_ids(without), k, policy, max_reasoning_chars, cite_by_enum)
-        return run(replay.replay(self._backend, decision_id, context, model, changes, answer))
-
-    async def areplay(
-        self,
-        decision_id: str,
-        *,
-        context: MemoryContext,
-        model: BaseChatModel,
-        without: Iterable[str] = (),
-        k: int | None = None,
-        policy: str | None = None,
-        answer: type[BaseModel] | None = None,
-        max_reasoning_chars: int | None = None,
-        cite_by_enum: bool = False,
-    ) -> Replay:
-        """``replay``, awaiting the model."""
-        changes = Changes(_ids(without), k, policy, max_reasoning_chars, cite_by_enum)
-        return await arun(
-            replay.replay(self._backend, decision_id, context, model, changes, answer)
-        )
-
-
-def _ids(without: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(without, str):
-        raise ConfigError(f"without is the text {without!r}: give a list, such as [{without!r}].")
-    return tuple(dict.fromkeys(without))
-
-
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 Message = BaseMessage | Mapping[str, Any]
 
 WRITE_CHUNK = 256
-"""Items of ``write_many`` settled in one transaction and embedded in one batch."""
+"""Items of ``write_many`` stored in one transaction and embedded in one batch."""
 
 
-class Memory(Beliefs, Experiments, Replays, Credits):
-    """An opened store and the hops on it.
+class Memory:
+    """An opened store, and the operations on it.
 
     Safe in threads. Every method has an ``a…`` twin with the same arguments. A context
     manager; ``close`` gives back files and connections.
@@ -753,6 +357,8 @@ class Memory(Beliefs, Experiments, Replays, Credits):
         """``decide``, awaiting the model."""
         return await arun(decide.decide(self._backend, question, context, answer, model, retrieval))
 
+    # ------------------------------------------------------------ outcome
+
     def report(
         self,
         *,
@@ -776,6 +382,234 @@ class Memory(Beliefs, Experiments, Replays, Credits):
             action=action,
             confidence=confidence,
         )
+
+    # ------------------------------------------------------------ beliefs
+
+    def observe(
+        self,
+        record_id: str,
+        *,
+        context: MemoryContext,
+        supports: bool = True,
+        weight: float = 1.0,
+        salience: float = 0.5,
+        note: str | None = None,
+        claim: Claim | None = None,
+    ) -> MemoryRecord:
+        """Says how a record turned out: evidence, from which its confidence follows.
+
+        An observation against a record from a request with a narrower scope makes or
+        strengthens a record with that scope, and does not lower this one before
+        ``specialisations_to_lower`` distinct narrower scopes have contradicted it. One with
+        another claim in the record's own scope takes its place once the record has fallen
+        below ``min_confidence``.
+
+        The same observation in the same session, task and attempt (same record, scope,
+        supports, claim and note) is counted once, since a node may run again; to count it
+        twice, say what differs in the note.
+
+        Args:
+            record_id: What was observed.
+            context: Of the request in which it was; its scope says where.
+            supports: Whether it turned out as the record says.
+            weight: How much this says about the record, 0 to 100.
+            salience: How much it stood out, 0 to 1.
+            note: What was seen, in your words; the content of a narrower record it makes.
+            claim: What was observed instead, for ``supports=False``.
+
+        Returns:
+            The observed record, as it stands now.
+
+        Raises:
+            RecordNotFound: no such record in this workspace.
+            ConfigError: an argument can't be used, or the record is about another request.
+            StoreError: the record is not active, or nothing was stored.
+        """
+        arguments = {
+            "supports": supports,
+            "weight": weight,
+            "salience": salience,
+            "note": note,
+            "claim": claim,
+        }
+        return belief.observe(self._backend, context, record_id, arguments)
+
+    def observations(self, record_id: str, *, context: MemoryContext) -> list[Evidence]:
+        """Everything observed of a record, by salience, weight and recency.
+
+        Raises:
+            RecordNotFound: no such record in this workspace.
+        """
+        return belief.observations(self._backend, context, record_id)
+
+    def pin(self, record_id: str, *, context: MemoryContext) -> MemoryRecord:
+        """Freezes a record's confidence: evidence is kept, and nothing moves.
+
+        Raises:
+            RecordNotFound: no such record in this workspace.
+            StoreError: the record is not active.
+        """
+        return belief.set_pinned(self._backend, context, record_id, pinned=True)
+
+    def unpin(self, record_id: str, *, context: MemoryContext) -> MemoryRecord:
+        """Lets a record's confidence follow its evidence again, also what came meanwhile.
+
+        Raises:
+            RecordNotFound: no such record in this workspace.
+            StoreError: the record is not active.
+        """
+        return belief.set_pinned(self._backend, context, record_id, pinned=False)
+
+    def resolve(self, field: str, *, context: MemoryContext) -> Resolved | None:
+        """The value that memory has for a field, without a model.
+
+        Of the active records that apply and claim the field, the one with the most
+        specific scope counts, then pinned, then confidence, then the newest.
+
+        Args:
+            field: Of a claim, such as ``vendor_id``.
+            context: Whose request it is; its scope decides what applies.
+
+        Returns:
+            None when nothing that applies claims the field.
+
+        Raises:
+            ConfigError: the field is no name.
+            StoreError: the ledger could not answer.
+        """
+        return belief.resolve(self._backend, context, field)
+
+    # ------------------------------------------------------------ credit
+
+    def learn(
+        self,
+        *,
+        model: BaseChatModel | None = None,
+        workspace_id: str | None = None,
+        limit: int | None = None,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        progress: Progress | None = None,
+    ) -> LearnReport:
+        """Scores, for every memory that was shown, whether the attempt's action followed it.
+
+        That is a heuristic, not a cause: ``calibrate`` compares it with counterfactual runs.
+        Rows that are scored are not scored again; those that failed keep their error and are
+        tried again by the next call. A run that was stopped is gone on with.
+
+        Args:
+            model: The judge, any chat model with structured output, with the temperature you
+                gave it; None leaves it to the cosine of memory and action.
+            workspace_id: None for all.
+            limit: Most rows of this call; None for all.
+            concurrency: Most calls of the judge at a time.
+            progress: Told how many rows are done, and of how many.
+
+        Returns:
+            What was done. ``stopped`` says why when the judge could not be reached: if it
+            never answered, nothing was written.
+
+        Raises:
+            ConfigError: an argument can't work.
+            EmbedderUnavailable: without a judge, the embedding model could not be loaded.
+            StoreError: the ledger could not be read or written.
+        """
+        return learn.learn(self._backend, Wanted(model, workspace_id, limit, concurrency, progress))
+
+    async def alearn(
+        self,
+        *,
+        model: BaseChatModel | None = None,
+        workspace_id: str | None = None,
+        limit: int | None = None,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        progress: Progress | None = None,
+    ) -> LearnReport:
+        """``learn``, awaiting the judge."""
+        wanted = Wanted(model, workspace_id, limit, concurrency, progress)
+        return await learn.alearn(self._backend, wanted)
+
+    def audit(self, *, workspace_id: str) -> Audit:
+        """Names what wants a person's eye: misleading records first, then the rest.
+
+        Raises:
+            StoreError: the ledger could not be read.
+        """
+        return curate.audit(self._backend, workspace_id)
+
+    def evict(self, *, workspace_id: str, dry_run: bool = False) -> list[Eviction]:
+        """Retires records whose use did harm, or whose successes did without them.
+
+        Never one that is pinned or of a standing kind, and none before there is enough
+        known of it. Retired records are kept and are never retrieved; ``restore`` takes it
+        back. Pin a record that the next call should leave alone.
+
+        Args:
+            workspace_id: The workspace.
+            dry_run: Only says which ones.
+
+        Raises:
+            StoreError: the ledger could not be read or written.
+        """
+        return curate.evict(self._backend, workspace_id, dry_run=dry_run)
+
+    def restore(self, record_id: str, *, context: MemoryContext) -> MemoryRecord:
+        """Takes an eviction back: the record is retrieved again.
+
+        Raises:
+            RecordNotFound: no such record in this workspace.
+            StoreError: it is not evicted.
+        """
+        return curate.restore(self._backend, record_id, context)
+
+    def calibrate(
+        self,
+        sample: int,
+        *,
+        workspace_id: str,
+        model: BaseChatModel,
+        runs: int | None = None,
+        deterministic: bool | None = None,
+        same: Same = equal_json,
+        seed: int = 0,
+    ) -> Calibration:
+        """Compares judge and cosine with counterfactual runs: does "followed" tell a cause?
+
+        For a random sample of scored records, the decision they were shown to is run again
+        with and without them. What comes of it is kept, and a record that has been tried is
+        not tried again. Needs the extra ``lab``.
+
+        Args:
+            sample: How many records.
+            workspace_id: The workspace.
+            model: The model that decides (not the judge).
+            runs: As of ``counterfactual``, like ``deterministic`` and ``same``.
+            deterministic: Whether the model gives the same answer to the same messages.
+            same: Which answers are the same.
+            seed: Of the sample.
+
+        Raises:
+            ConfigError: nothing is scored, an argument can't work, or SciPy is missing.
+            StoreError: the ledger could not be read or written.
+        """
+        trial = Trial(runs=runs, deterministic=deterministic, same=same)
+        steps = curate.calibrate(self._backend, workspace_id, model, sample, trial, seed=seed)
+        return run(steps)
+
+    async def acalibrate(
+        self,
+        sample: int,
+        *,
+        workspace_id: str,
+        model: BaseChatModel,
+        runs: int | None = None,
+        deterministic: bool | None = None,
+        same: Same = equal_json,
+        seed: int = 0,
+    ) -> Calibration:
+        """``calibrate``, awaiting the model."""
+        trial = Trial(runs=runs, deterministic=deterministic, same=same)
+        steps = curate.calibrate(self._backend, workspace_id, model, sample, trial, seed=seed)
+        return await arun(steps)
 
     # ------------------------------------------------------------ diagnose
 
@@ -805,6 +639,133 @@ class Memory(Beliefs, Experiments, Replays, Credits):
             ConfigError: the workspace has no such task.
         """
         return diagnose.diagnose(self._backend, workspace_id, task_id, need)
+
+    # ------------------------------------------------------------ experiments
+
+    def counterfactual(
+        self,
+        decision_id: str | None = None,
+        *,
+        context: MemoryContext,
+        model: BaseChatModel,
+        record_ids: Iterable[str] | None = None,
+        runs: int | None = None,
+        same: Same = equal_json,
+        deterministic: bool | None = None,
+        answer: type[BaseModel] | None = None,
+    ) -> tuple[Counterfactual, ...]:
+        """Runs a stored decision again and again, with and without one record each.
+
+        Everything else of the messages stays byte for byte the same. Runs with all records
+        are made once and compared with those without each of them. What comes of it is kept
+        and stands in the task's record from then on. Needs the extra ``lab``.
+
+        Args:
+            decision_id: The decision; None for the last one of the context's task.
+            context: Its workspace counts, and its task where no decision is named.
+            model: The same model or another one.
+            record_ids: The records to leave out, each by itself; None for all that were
+                shown.
+            runs: On each side; None for the configured number (``counterfactual_runs``).
+            same: Which answers are the same: of two answers as JSON objects, without their
+                reasoning. The default compares them by equality.
+            deterministic: Whether the model gives the same answer to the same messages.
+                Then two runs with the record and one without are enough where nothing
+                changes, and three and three where the answer does; should any repeat differ,
+                ``runs`` are made after all. None takes a temperature of 0 for it.
+            answer: The class that was decided for, to have its validators and defaults.
+
+        Returns:
+            One for each record, in the order given.
+
+        Raises:
+            ConfigError: there is no such decision, a record was not shown to it, too few
+                runs, or SciPy is missing.
+            SchemaError: ``answer`` can't become a decision schema.
+            StoreError: the ledger could not be read or written.
+        """
+        trial = Trial(_listed(record_ids), runs, same, deterministic, answer)
+        return run(counterfactual.counterfactual(self._backend, decision_id, context, model, trial))
+
+    async def acounterfactual(
+        self,
+        decision_id: str | None = None,
+        *,
+        context: MemoryContext,
+        model: BaseChatModel,
+        record_ids: Iterable[str] | None = None,
+        runs: int | None = None,
+        same: Same = equal_json,
+        deterministic: bool | None = None,
+        answer: type[BaseModel] | None = None,
+    ) -> tuple[Counterfactual, ...]:
+        """``counterfactual``, awaiting the model."""
+        trial = Trial(_listed(record_ids), runs, same, deterministic, answer)
+        return await arun(
+            counterfactual.counterfactual(self._backend, decision_id, context, model, trial)
+        )
+
+    def replay(
+        self,
+        decision_id: str,
+        *,
+        context: MemoryContext,
+        model: BaseChatModel,
+        without: Iterable[str] = (),
+        k: int | None = None,
+        policy: str | None = None,
+        answer: type[BaseModel] | None = None,
+        max_reasoning_chars: int | None = None,
+        cite_by_enum: bool = False,
+    ) -> Replay:
+        """Runs a stored decision again, and shows both runs beside each other.
+
+        With nothing changed the model is sent, byte for byte, the stored messages and
+        schema. Nothing is stored and no span is opened: the task's record stays as it is.
+
+        Args:
+            decision_id: The decision.
+            context: Its workspace counts.
+            model: The same model or another one.
+            without: Records that are not shown; the rest stays byte for byte the same.
+            k: The candidates of then are cut again with another k.
+            policy: The query of then is recalled again under another policy, among the
+                records that were there then and still are.
+            answer: The class that was decided for, to have its validators and defaults;
+                without it replies are held against the stored schema.
+            max_reasoning_chars: ``maxLength`` of the reasoning fields.
+            cite_by_enum: Whether the schema offers only the shown ids as citations. Both
+                are for a small model that does not know when to stop.
+
+        Returns:
+            Always a replay: a model that fails, refuses or is cut off is a ``status``.
+
+        Raises:
+            ConfigError: there is no such decision, or what is to be changed is not in it.
+            SchemaError: ``answer`` can't become a decision schema.
+            StoreError: the ledger could not answer.
+        """
+        changes = Changes(_ids(without), k, policy, max_reasoning_chars, cite_by_enum)
+        return run(replay.replay(self._backend, decision_id, context, model, changes, answer))
+
+    async def areplay(
+        self,
+        decision_id: str,
+        *,
+        context: MemoryContext,
+        model: BaseChatModel,
+        without: Iterable[str] = (),
+        k: int | None = None,
+        policy: str | None = None,
+        answer: type[BaseModel] | None = None,
+        max_reasoning_chars: int | None = None,
+        cite_by_enum: bool = False,
+    ) -> Replay:
+        """``replay``, awaiting the model."""
+        changes = Changes(_ids(without), k, policy, max_reasoning_chars, cite_by_enum)
+        return await arun(
+            replay.replay(self._backend, decision_id, context, model, changes, answer)
+        )
 
     # ------------------------------------------------------------ operate
 
@@ -842,12 +803,32 @@ class Memory(Beliefs, Experiments, Replays, Credits):
     aget = in_thread(get)
     afind = in_thread(find)
     areport = in_thread(report)
+    aobserve = in_thread(observe)
+    aobservations = in_thread(observations)
+    apin = in_thread(pin)
+    aunpin = in_thread(unpin)
+    aresolve = in_thread(resolve)
+    aaudit = in_thread(audit)
+    aevict = in_thread(evict)
+    arestore = in_thread(restore)
     atask_record = in_thread(task_record)
     adiagnose = in_thread(diagnose)
     aforget = in_thread(forget)
     aflush = in_thread(flush)
     aprune = in_thread(prune)
     astatistics = in_thread(statistics)
+
+
+def _listed(record_ids: Iterable[str] | None) -> list[str] | str | None:
+    if record_ids is None or isinstance(record_ids, str):
+        return record_ids  # a text is refused where the others are looked at
+    return list(record_ids)
+
+
+def _ids(without: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(without, str):
+        raise ConfigError(f"without is the text {without!r}: give a list, such as [{without!r}].")
+    return tuple(dict.fromkeys(without))
 
 
 def _arguments(item: str | Mapping[str, Any], place: int) -> dict[str, Any]:
