@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 from pydantic import BaseModel
@@ -53,12 +52,14 @@ from memplugin.records import (
     LearnReport,
     MemoryRecord,
     Need,
+    Observation,
     Outcome,
     Resolved,
     Retrieval,
     Scope,
     Verdict,
     WriteReceipt,
+    WriteRequest,
 )
 from memplugin.retrieval.rank import Policy
 from memplugin.storage.embedding.embedder import EmbedderSpec
@@ -66,11 +67,10 @@ from memplugin.telemetry import names
 from memplugin.telemetry.attributes import finished
 from memplugin.telemetry.sampling import task_baggage
 from memplugin.write.gate import BUILT_IN_CHECKS, Check
-from memplugin.write.proposal import direct_proposal
-from memplugin.write.turns import numbered_turns
+from memplugin.write.proposal import direct_proposal, write_request
+from memplugin.write.turns import Message, numbered_turns
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
-Message = BaseMessage | Mapping[str, Any]
 
 WRITE_CHUNK = 256
 """Items of ``write_many`` stored in one transaction and embedded in one batch."""
@@ -195,28 +195,31 @@ class Memory:
             ConfigError: an argument can't be stored; the message names it.
             StoreError: it was not stored.
         """
-        item = {
-            "content": content,
-            "kind": kind,
-            "scope": scope,
-            "claim": claim,
-            "confidence": confidence,
-            "pinned": pinned,
-            "occurred_at": occurred_at,
-            "source": source,
-            "around": around,
-            "shared": shared,
-        }
-        return self.write_many([item], context=context)[0]
+        request = WriteRequest(
+            content=content,
+            kind=kind,
+            scope=scope,
+            claim=claim,
+            confidence=confidence,
+            pinned=pinned,
+            occurred_at=occurred_at,
+            source=source,
+            around=around,
+            shared=shared,
+        )
+        return self.write_many([request], context=context)[0]
 
     def write_many(
-        self, items: Iterable[str | Mapping[str, Any]], *, context: MemoryContext
+        self, items: Iterable[str | Mapping[str, Any] | WriteRequest], *, context: MemoryContext
     ) -> list[WriteReceipt]:
         """Proposes many: one transaction and one embedding batch for each 256 of them.
 
         Args:
-            items: Texts, or mappings of ``write``'s arguments (``content`` required).
+            items: Texts, requests, or mappings of a request's fields (``content`` required).
             context: Whose they are.
+
+        Returns:
+            A receipt for each item, in their order.
 
         Raises:
             ConfigError: an item can't be stored; nothing of any item is stored.
@@ -224,7 +227,7 @@ class Memory:
         """
         now = self._backend.clock.now()
         proposals = [
-            direct_proposal(**_arguments(item, place), context=context, now=now)
+            direct_proposal(write_request(item, place), context=context, now=now)
             for place, item in enumerate(items)
         ]
         receipts: list[WriteReceipt] = []
@@ -309,7 +312,7 @@ class Memory:
         Raises:
             RecordNotFound: no such record in this workspace.
         """
-        return belief.found(self._backend, context.workspace_id, record_id)
+        return self._backend.get_record(context.workspace_id, record_id)
 
     def find(self, text: str, *, context: MemoryContext) -> Census:
         """The ten-second check: records, rejected proposals and turns that say a text."""
@@ -425,14 +428,8 @@ class Memory:
             ConfigError: an argument can't be used, or the record is about another request.
             StoreError: the record is not active, or nothing was stored.
         """
-        arguments = {
-            "supports": supports,
-            "weight": weight,
-            "salience": salience,
-            "note": note,
-            "claim": claim,
-        }
-        return belief.observe(self._backend, context, record_id, arguments)
+        observation = Observation(supports, weight, salience, note, claim)
+        return belief.observe(self._backend, context, record_id, observation)
 
     def observations(self, record_id: str, *, context: MemoryContext) -> list[Evidence]:
         """Everything observed of a record, by salience, weight and recency.
@@ -829,28 +826,3 @@ def _ids(without: Iterable[str]) -> tuple[str, ...]:
     if isinstance(without, str):
         raise ConfigError(f"without is the text {without!r}: give a list, such as [{without!r}].")
     return tuple(dict.fromkeys(without))
-
-
-def _arguments(item: str | Mapping[str, Any], place: int) -> dict[str, Any]:
-    if isinstance(item, str):
-        return {"content": item}
-    if "content" not in item:
-        raise ConfigError(f"item {place} has no content: give a text or a mapping with one.")
-    unknown = set(item) - _WRITE_ARGUMENTS
-    if unknown:
-        raise ConfigError(f"item {place} has {', '.join(sorted(unknown))}: write takes no such.")
-    return dict(item)
-
-
-_WRITE_ARGUMENTS = {
-    "content",
-    "kind",
-    "scope",
-    "claim",
-    "confidence",
-    "pinned",
-    "occurred_at",
-    "source",
-    "around",
-    "shared",
-}

@@ -39,6 +39,7 @@ from memplugin.records.write import (
     Evidence,
     Known,
     MemoryRecord,
+    Observation,
     Observed,
     Polarity,
     Proposal,
@@ -49,6 +50,7 @@ from memplugin.records.write import (
     Tombstone,
     Turn,
     WriteReceipt,
+    WriteRequest,
 )
 
 __all__ = [
@@ -80,6 +82,7 @@ __all__ = [
     "MemoryRecord",
     "Need",
     "Noun",
+    "Observation",
     "Observed",
     "Outcome",
     "Override",
@@ -107,4 +110,5 @@ __all__ = [
     "Verdict",
     "WorkspaceState",
     "WriteReceipt",
+    "WriteRequest",
 ]
