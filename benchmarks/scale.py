@@ -190,7 +190,7 @@ def _fill(memory: Memory, workspace: str, texts: Sequence[str]) -> list[str]:
         chunk = texts[start : start + CHUNK]
         requests = map(WriteRequest, chunk)
         proposals = [direct_proposal(one, context=context, now=now) for one in requests]
-        receipts = store.ledger.writes.settle(Batch(context, proposals, now), gate)
+        receipts = store.ledger.writes.settle(Batch(context, proposals, now), gate).receipts
         stored = [receipt.record_id or "" for receipt in receipts]
         store.index.upsert(workspace, stored, store.embedder.embed(chunk))
         store.ledger.records.mark_indexed(workspace, stored, now)

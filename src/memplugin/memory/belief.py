@@ -49,7 +49,7 @@ def observe(
             seen, batch, gate_of(backend), weigher(backend.config)
         )
         backend.metrics.written(proposals, observed.receipts)
-        receipts, indexed_at = indexed(backend, context.workspace_id, observed.receipts, vectors)
+        receipts, indexed_at = indexed(backend, observed.receipts, observed.records, vectors)
         content = backend.tracing.content
         hop.set(
             lambda: {

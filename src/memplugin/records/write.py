@@ -298,16 +298,32 @@ class MemoryRecord(Noun):
 
 
 @dataclass(frozen=True, slots=True)
+class Settled:
+    """What came of a batch of proposals.
+
+    Attributes:
+        receipts: In the order of the proposals.
+        records: Active records that the vector index does not hold yet: those that were made,
+            and those that the same proposals made before.
+    """
+
+    receipts: Sequence[WriteReceipt] = ()
+    records: Sequence[MemoryRecord] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What came of an observation.
 
     Attributes:
         record: The observed record, as it stands now.
         receipts: Of the proposals that came with it; none when it was counted before.
+        records: As of ``Settled``.
     """
 
     record: MemoryRecord
     receipts: Sequence[WriteReceipt] = ()
+    records: Sequence[MemoryRecord] = ()
 
 
 @dataclass(frozen=True, slots=True)
