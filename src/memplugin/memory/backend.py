@@ -19,6 +19,9 @@ from memplugin.write.gate import Check
 
 log = logging.getLogger("memplugin")
 
+MOST_BEGUN = 10_000
+"""Sessions of tasks that are remembered as begun."""
+
 
 @dataclass(frozen=True, slots=True)
 class Backend:
@@ -62,4 +65,6 @@ class Backend:
         previous = self.ledger.sessions.enter(context, hop.ref, self.clock.now())
         if previous:
             hop.link(previous.traceparent, "previous_session")
+        if len(self._begun) >= MOST_BEGUN:
+            self._begun.clear()  # the ledger knows them: each is read there once more
         self._begun.add(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -27,6 +28,7 @@ from memplugin.memory import (
     curate,
     decide,
     diagnose,
+    emit,
     index,
     learn,
     outcome,
@@ -35,11 +37,14 @@ from memplugin.memory import (
     write,
 )
 from memplugin.memory.backend import Backend
-from memplugin.memory.counterfactual import Trial
+from memplugin.memory.counterfactual import OnRun, Trial
 from memplugin.memory.diagnose import Task
-from memplugin.memory.learn import DEFAULT_CONCURRENCY, Progress, Wanted
+from memplugin.memory.emit import Emission, Send
+from memplugin.memory.health import Health, examine
+from memplugin.memory.index import Progress, Reindexed
+from memplugin.memory.learn import DEFAULT_CONCURRENCY, Wanted
 from memplugin.memory.model_call import arun, in_thread, run
-from memplugin.memory.open import Location, Parts, open_backend
+from memplugin.memory.open import Location, Parts, open_backend, recorded_embedder
 from memplugin.ports import Clock, IdFactory
 from memplugin.records import (
     Claim,
@@ -63,8 +68,6 @@ from memplugin.records import (
 )
 from memplugin.retrieval.rank import Policy
 from memplugin.storage.embedding.embedder import EmbedderSpec
-from memplugin.telemetry import names
-from memplugin.telemetry.attributes import finished
 from memplugin.telemetry.sampling import task_baggage
 from memplugin.write.gate import BUILT_IN_CHECKS, Check
 from memplugin.write.proposal import direct_proposal, write_request
@@ -141,6 +144,103 @@ class Memory:
         memory = cls(open_backend(Location.of(path, ledger_url, index_url), parts))
         index.try_drain(memory._backend)
         return memory
+
+    @classmethod
+    def open_existing(
+        cls,
+        path: str | Path | None = None,
+        *,
+        ledger_url: str | None = None,
+        index_url: str | None = None,
+        embeddings: EmbedderSpec = None,
+        config: MemoryConfig | None = None,
+        tracer_provider: TracerProvider | None = None,
+    ) -> Self:
+        """Opens a store that is there; its index and embedding model when they are first used.
+
+        Nothing is drained. What only reads the ledger needs no model and no index; one that
+        can't be opened is an error of the call that needs it.
+
+        Args:
+            path: As of ``open``, like ``ledger_url`` and ``index_url``.
+            ledger_url: SQLAlchemy URL of the ledger instead.
+            index_url: URL of a Chroma server instead.
+            embeddings: None for the model that the store names.
+            config: None reads ``MemoryConfig.from_env()``.
+            tracer_provider: None takes the host's global one.
+
+        Returns:
+            The open store.
+
+        Raises:
+            ConfigError: the place or a setting can't work.
+            StoreVersionError: the ledger's tables need ``memplugin db upgrade``.
+            StoreError: there is no store, or it can't be opened.
+        """
+        parts = Parts(embeddings=embeddings, config=config, tracer_provider=tracer_provider)
+        location = Location.of(path, ledger_url, index_url)
+        return cls(open_backend(location, parts, must_exist=True))
+
+    @classmethod
+    def health(
+        cls,
+        path: str | Path | None = None,
+        *,
+        ledger_url: str | None = None,
+        index_url: str | None = None,
+    ) -> Health:
+        """Looks a store over, also one that can't be opened: that is a problem, not an error.
+
+        Args:
+            path: As of ``open``, like ``ledger_url`` and ``index_url``.
+            ledger_url: SQLAlchemy URL of the ledger instead.
+            index_url: URL of a Chroma server instead.
+
+        Returns:
+            What it holds, and what is wrong with it.
+
+        Raises:
+            ConfigError: the place can't work.
+            StoreError: there is no store.
+        """
+        return examine(Location.of(path, ledger_url, index_url))
+
+    @classmethod
+    def reindex(
+        cls,
+        path: str | Path | None = None,
+        *,
+        ledger_url: str | None = None,
+        index_url: str | None = None,
+        embeddings: EmbedderSpec = None,
+        progress: Progress | None = None,
+    ) -> Reindexed:
+        """Builds the vector index of a store anew, with another embedding model too.
+
+        Nothing else may have the store open. It may be interrupted at any point: what is
+        left waits in the ledger, and the next opening takes it.
+
+        Args:
+            path: As of ``open``, like ``ledger_url`` and ``index_url``.
+            ledger_url: SQLAlchemy URL of the ledger instead.
+            index_url: URL of a Chroma server instead.
+            embeddings: The model that the store has from then on; None keeps its own.
+            progress: Called with how many records are done, and of how many.
+
+        Returns:
+            How many records were indexed, and by which model.
+
+        Raises:
+            ConfigError: the place can't work.
+            StoreError: there is no store, or the ledger or the index could not be written.
+            EmbedderError: the embedding model could not be loaded.
+        """
+        location = Location.of(path, ledger_url, index_url)
+        recorded = recorded_embedder(location.ledger_url)
+        if embeddings is None and recorded:
+            embeddings = recorded.name
+        done = index.reindex(location, Parts(embeddings=embeddings), progress)
+        return Reindexed(done, str(recorded_embedder(location.ledger_url)))
 
     def close(self) -> None:
         """Gives back files and connections; what waits for the index waits in the ledger."""
@@ -306,6 +406,14 @@ class Memory:
         """
         return diagnose.explain_retrieval(self._backend, retrieval, record_id)
 
+    def retrieval(self, retrieval_id: str, *, context: MemoryContext) -> Retrieval:
+        """A stored retrieval.
+
+        Raises:
+            ConfigError: there is none of this id in the context's workspace.
+        """
+        return recall.stored_retrieval(self._backend, context.workspace_id, retrieval_id)
+
     def get(self, record_id: str, *, context: MemoryContext) -> MemoryRecord:
         """A record of any status.
 
@@ -359,6 +467,18 @@ class Memory:
     ) -> Decision[AnswerT]:
         """``decide``, awaiting the model."""
         return await arun(decide.decide(self._backend, question, context, answer, model, retrieval))
+
+    def decision(self, decision_id: str, *, context: MemoryContext) -> Decision[Any]:
+        """A stored decision.
+
+        Raises:
+            ConfigError: there is none of this id in the context's workspace.
+        """
+        return replay.stored_decision(self._backend, context.workspace_id, decision_id)
+
+    def workspaces_of_decision(self, decision_id: str) -> list[str]:
+        """The workspaces that have a decision of this id."""
+        return self._backend.ledger.history.workspaces_of_decision(decision_id)
 
     # ------------------------------------------------------------ outcome
 
@@ -568,6 +688,9 @@ class Memory:
         deterministic: bool | None = None,
         same: Same = equal_json,
         seed: int = 0,
+        max_reasoning_chars: int | None = None,
+        cite_by_enum: bool = False,
+        on_run: OnRun | None = None,
     ) -> Calibration:
         """Compares judge and cosine with counterfactual runs: does "followed" tell a cause?
 
@@ -583,12 +706,25 @@ class Memory:
             deterministic: Whether the model gives the same answer to the same messages.
             same: Which answers are the same.
             seed: Of the sample.
+            max_reasoning_chars: As of ``counterfactual``, like ``cite_by_enum``.
+            cite_by_enum: Whether the schema offers only the shown ids as citations.
+            on_run: Called after each run of a decision, as of ``counterfactual``.
+
+        Returns:
+            How far each sign agrees with the counterfactuals.
 
         Raises:
             ConfigError: nothing is scored, an argument can't work, or SciPy is missing.
             StoreError: the ledger could not be read or written.
         """
-        trial = Trial(runs=runs, deterministic=deterministic, same=same)
+        trial = Trial(
+            runs=runs,
+            same=same,
+            deterministic=deterministic,
+            max_reasoning_chars=max_reasoning_chars,
+            cite_by_enum=cite_by_enum,
+            on_run=on_run,
+        )
         steps = curate.calibrate(self._backend, workspace_id, model, sample, trial, seed=seed)
         return run(steps)
 
@@ -602,9 +738,19 @@ class Memory:
         deterministic: bool | None = None,
         same: Same = equal_json,
         seed: int = 0,
+        max_reasoning_chars: int | None = None,
+        cite_by_enum: bool = False,
+        on_run: OnRun | None = None,
     ) -> Calibration:
         """``calibrate``, awaiting the model."""
-        trial = Trial(runs=runs, deterministic=deterministic, same=same)
+        trial = Trial(
+            runs=runs,
+            same=same,
+            deterministic=deterministic,
+            max_reasoning_chars=max_reasoning_chars,
+            cite_by_enum=cite_by_enum,
+            on_run=on_run,
+        )
         steps = curate.calibrate(self._backend, workspace_id, model, sample, trial, seed=seed)
         return await arun(steps)
 
@@ -616,10 +762,15 @@ class Memory:
         task = Task(self._backend, workspace_id, task_id, arm)
         with task_baggage(task_id):
             yield task
-        record = task.record()
-        context = task.context(record.sessions[-1] if record.sessions else task_id)
-        with self._backend.tracing.hop(names.TASK, context) as hop:
-            hop.set(finished(record.success, task.verdict, at=self._backend.clock.now()))
+        diagnose.publish(self._backend, replace(task.record(), arm=arm), task.verdict)
+
+    def tasks(self, *, workspace_id: str) -> list[str]:
+        """Ids of a workspace's tasks, the latest first."""
+        return self._backend.ledger.history.tasks(workspace_id)
+
+    def workspaces_of_task(self, task_id: str) -> list[str]:
+        """The workspaces that have a task of this id."""
+        return self._backend.ledger.history.workspaces_of_task(task_id)
 
     def task_record(self, task_id: str, *, workspace_id: str) -> TaskRecord:
         """What a task's hops left behind.
@@ -635,7 +786,47 @@ class Memory:
         Raises:
             ConfigError: the workspace has no such task.
         """
-        return diagnose.diagnose(self._backend, workspace_id, task_id, need)
+        return self.diagnose_record(self.task_record(task_id, workspace_id=workspace_id), need)
+
+    def diagnose_record(self, record: TaskRecord, need: Need, *, publish: bool = False) -> Verdict:
+        """Names the stage at which a task failed, given its record, and keeps the verdict.
+
+        Args:
+            record: The task's.
+            need: What should have been used.
+            publish: Whether to show outcome and verdict on a span of their own, under the
+                task's id; ``task`` does so by itself when its block ends.
+
+        Returns:
+            The verdict.
+
+        Raises:
+            StoreError: the ledger could not be read or written.
+        """
+        verdict = diagnose.judge(self._backend, record, need)
+        if publish:
+            diagnose.publish(self._backend, record, verdict)
+        return verdict
+
+    def emit(
+        self, task_id: str, *, workspace_id: str, send: Send, service: str, again: bool = False
+    ) -> Emission:
+        """Sends the spans of a task that was not sampled, made again from the ledger, once.
+
+        Args:
+            task_id: The task.
+            workspace_id: Its workspace.
+            send: Sends spans; whether all of them arrived.
+            service: ``service.name`` of the sender.
+            again: Also when it was emitted before, and also the spans that were sampled.
+
+        Returns:
+            What was sent, or why nothing was.
+
+        Raises:
+            ConfigError: the workspace has no such task, or the spans did not arrive.
+        """
+        return emit.emit(self._backend, workspace_id, task_id, send, service=service, again=again)
 
     # ------------------------------------------------------------ experiments
 
@@ -650,6 +841,9 @@ class Memory:
         same: Same = equal_json,
         deterministic: bool | None = None,
         answer: type[BaseModel] | None = None,
+        max_reasoning_chars: int | None = None,
+        cite_by_enum: bool = False,
+        on_run: OnRun | None = None,
     ) -> tuple[Counterfactual, ...]:
         """Runs a stored decision again and again, with and without one record each.
 
@@ -671,6 +865,11 @@ class Memory:
                 changes, and three and three where the answer does; should any repeat differ,
                 ``runs`` are made after all. None takes a temperature of 0 for it.
             answer: The class that was decided for, to have its validators and defaults.
+            max_reasoning_chars: ``maxLength`` of the reasoning fields, on both sides.
+            cite_by_enum: Whether the schema offers only the shown ids as citations. Both
+                are for a small model that does not know when to stop.
+            on_run: Called after each run with how many are done, and how many there are at
+                most.
 
         Returns:
             One for each record, in the order given.
@@ -681,7 +880,16 @@ class Memory:
             SchemaError: ``answer`` can't become a decision schema.
             StoreError: the ledger could not be read or written.
         """
-        trial = Trial(_listed(record_ids), runs, same, deterministic, answer)
+        trial = Trial(
+            record_ids=_listed(record_ids),
+            runs=runs,
+            same=same,
+            deterministic=deterministic,
+            answer=answer,
+            max_reasoning_chars=max_reasoning_chars,
+            cite_by_enum=cite_by_enum,
+            on_run=on_run,
+        )
         return run(counterfactual.counterfactual(self._backend, decision_id, context, model, trial))
 
     async def acounterfactual(
@@ -695,9 +903,21 @@ class Memory:
         same: Same = equal_json,
         deterministic: bool | None = None,
         answer: type[BaseModel] | None = None,
+        max_reasoning_chars: int | None = None,
+        cite_by_enum: bool = False,
+        on_run: OnRun | None = None,
     ) -> tuple[Counterfactual, ...]:
         """``counterfactual``, awaiting the model."""
-        trial = Trial(_listed(record_ids), runs, same, deterministic, answer)
+        trial = Trial(
+            record_ids=_listed(record_ids),
+            runs=runs,
+            same=same,
+            deterministic=deterministic,
+            answer=answer,
+            max_reasoning_chars=max_reasoning_chars,
+            cite_by_enum=cite_by_enum,
+            on_run=on_run,
+        )
         return await arun(
             counterfactual.counterfactual(self._backend, decision_id, context, model, trial)
         )
@@ -796,9 +1016,12 @@ class Memory:
     awrite = in_thread(write)
     awrite_many = in_thread(write_many)
     arecall = in_thread(recall)
+    aretrieval = in_thread(retrieval)
     aexplain = in_thread(explain)
     aget = in_thread(get)
     afind = in_thread(find)
+    adecision = in_thread(decision)
+    aworkspaces_of_decision = in_thread(workspaces_of_decision)
     areport = in_thread(report)
     aobserve = in_thread(observe)
     aobservations = in_thread(observations)
@@ -808,8 +1031,12 @@ class Memory:
     aaudit = in_thread(audit)
     aevict = in_thread(evict)
     arestore = in_thread(restore)
+    atasks = in_thread(tasks)
+    aworkspaces_of_task = in_thread(workspaces_of_task)
     atask_record = in_thread(task_record)
     adiagnose = in_thread(diagnose)
+    adiagnose_record = in_thread(diagnose_record)
+    aemit = in_thread(emit)
     aforget = in_thread(forget)
     aflush = in_thread(flush)
     aprune = in_thread(prune)

@@ -181,22 +181,14 @@ def _retrieval(
     if given is None:
         asked = recall.request(backend, question, context, DEFAULT_K, None, None)
         return recall.recall(backend, asked)
-    found = (
-        backend.ledger.retrievals.get(context.workspace_id, clean(given))
-        if isinstance(given, str)
-        else given
-    )
-    if found is None:
+    if isinstance(given, str):
+        return recall.stored_retrieval(backend, context.workspace_id, clean(given))
+    if given.workspace_id != context.workspace_id:
         raise ConfigError(
-            f"there is no retrieval {given!r} in workspace {context.workspace_id!r}: pass the "
-            "Retrieval, its id, or None to recall with the question."
-        )
-    if found.workspace_id != context.workspace_id:
-        raise ConfigError(
-            f"retrieval {found.id!r} is of workspace {found.workspace_id!r}, and the context's "
+            f"retrieval {given.id!r} is of workspace {given.workspace_id!r}, and the context's "
             f"is {context.workspace_id!r}: recall with the same context."
         )
-    return found
+    return given
 
 
 def _link_search(hop: Hop, retrieval: Retrieval) -> None:

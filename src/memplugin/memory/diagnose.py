@@ -1,4 +1,4 @@
-"""Reading back: a task's record, the census, and the verdict, with exact ranks."""
+"""A task as a block, its record from the ledger, and the verdict on it, with exact ranks."""
 
 from __future__ import annotations
 
@@ -17,15 +17,6 @@ from memplugin.records import MACHINE, Explanation, Judgement, Need, Retrieval, 
 from memplugin.telemetry import names
 from memplugin.telemetry.attributes import finished
 from memplugin.text import clean_json
-
-
-def diagnose(backend: Backend, workspace_id: str, task_id: str, need: Need) -> Verdict:
-    """Names the stage at which a task failed.
-
-    Raises:
-        ConfigError: the workspace has no such task.
-    """
-    return judge(backend, task_record(backend, workspace_id, task_id), need)
 
 
 def judge(backend: Backend, record: TaskRecord, need: Need) -> Verdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from memplugin.learning.follow_judge import (
     read_judgement,
 )
 from memplugin.memory.backend import Backend, log
+from memplugin.memory.index import Progress
 from memplugin.memory.model_batch import Messages, aask_all, ask_all
 from memplugin.records import LearnReport, Score, Shown
 from memplugin.text import clean
@@ -113,9 +114,6 @@ def _score(row: Shown, both: tuple[Vector | None, Vector | None], failure: str |
     found = cosine(content, action)
     return Score(row, cosine=found, error=None if found is not None else "cosine: not a number")
 
-
-Progress = Callable[[int, int], None]
-"""Told how many rows are done, and of how many."""
 
 CHUNK = 64
 """Rows read and embedded together."""

@@ -124,6 +124,21 @@ def _trace(backend: Backend, retrieval: Retrieval, hop: Hop) -> None:
         hop.link(candidate.traceparent, "written_by")
 
 
+def stored_retrieval(backend: Backend, workspace_id: str, retrieval_id: str) -> Retrieval:
+    """A retrieval that is there.
+
+    Raises:
+        ConfigError: there is none of this id in the workspace.
+    """
+    found = backend.ledger.retrievals.get(workspace_id, retrieval_id)
+    if found is None:
+        raise ConfigError(
+            f"there is no retrieval {retrieval_id!r} in workspace {workspace_id!r}: pass the "
+            "Retrieval, its id, or None to recall with the question."
+        )
+    return found
+
+
 # ---------------------------------------------------------------- explain
 
 
