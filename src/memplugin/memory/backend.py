@@ -1,4 +1,4 @@
-"""An opened store: the ports every hop works with."""
+"""An opened store: what every operation works with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What memory believes: observations, pins, and the value it gives for a field."""
+"""Observations of records, pins, and the value that memory has for a field."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from datetime import timedelta
 from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError
 from memplugin.memory.backend import Backend
-from memplugin.memory.write import Said, batch_of, embedded, gate_of, indexed
+from memplugin.memory.write import (
+    Source,
+    embed_proposals,
+    gate_with_settings,
+    index_batch,
+    make_batch,
+)
 from memplugin.records import Evidence, MemoryRecord, Observation, Resolved, Selection
 from memplugin.retrieval.scope import applicable_keys, resolved
 from memplugin.telemetry import names
@@ -43,13 +49,13 @@ def observe(
             observation, record, context=context, config=backend.config, now=backend.clock.now()
         )
         proposals = [narrower] if narrower else []
-        vectors = embedded(backend, proposals)
-        batch = batch_of(backend, context, proposals, vectors, Said(), hop)
+        vectors = embed_proposals(backend, proposals)
+        batch = make_batch(backend, context, proposals, vectors, Source(), hop)
         observed = backend.ledger.writes.observe(
-            seen, batch, gate_of(backend), weigher(backend.config)
+            seen, batch, gate_with_settings(backend), weigher(backend.config)
         )
         backend.metrics.written(proposals, observed.receipts)
-        receipts, indexed_at = indexed(backend, observed.receipts, observed.records, vectors)
+        receipts, indexed_at = index_batch(backend, observed.receipts, observed.records, vectors)
         content = backend.tracing.content
         hop.set(
             lambda: {
@@ -64,6 +70,15 @@ def set_pinned(
     backend: Backend, context: MemoryContext, record_id: str, *, pinned: bool
 ) -> MemoryRecord:
     """Pins a record or lets it go.
+
+    Args:
+        backend: The store.
+        context: Whose request it is.
+        record_id: The record.
+        pinned: Whether evidence stops moving its confidence.
+
+    Returns:
+        The record, as it stands now.
 
     Raises:
         RecordNotFound: no such record in this workspace.
@@ -82,6 +97,14 @@ def set_pinned(
 def observations(backend: Backend, context: MemoryContext, record_id: str) -> list[Evidence]:
     """What was observed of a record, that which counts most today first.
 
+    Args:
+        backend: The store.
+        context: Its workspace counts.
+        record_id: The record.
+
+    Returns:
+        By salience, weight and recency.
+
     Raises:
         RecordNotFound: no such record in this workspace.
     """
@@ -96,6 +119,14 @@ def observations(backend: Backend, context: MemoryContext, record_id: str) -> li
 
 def resolve(backend: Backend, context: MemoryContext, field: str) -> Resolved | None:
     """The value that memory has for a field here; None when nothing that applies claims it.
+
+    Args:
+        backend: The store.
+        context: Whose request it is; its scope decides what applies.
+        field: Of a claim.
+
+    Returns:
+        The value with the record that claims it; None when nothing that applies claims the field.
 
     Raises:
         ConfigError: the field is no name.

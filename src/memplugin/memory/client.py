@@ -123,6 +123,9 @@ class Memory:
             checks: The gate, in order. Append a function to add one.
             policies: Ranking policies beside the built-in ones.
 
+        Returns:
+            The open store.
+
         Raises:
             ConfigError: the place or a setting can't work.
             StoreVersionError: the ledger's tables need ``memplugin db upgrade``.
@@ -291,6 +294,9 @@ class Memory:
             around: Text that is indexed with it and never shown.
             shared: For everyone in the workspace, although the context names a user.
 
+        Returns:
+            What became of it.
+
         Raises:
             ConfigError: an argument can't be stored; the message names it.
             StoreError: it was not stored.
@@ -391,12 +397,15 @@ class Memory:
             kinds: None for every kind.
             policy: None for the configured one.
 
+        Returns:
+            The ranked list, and the text of what is shown.
+
         Raises:
             ConfigError: an argument can't work.
             StoreError: the ledger could not answer.
         """
-        asked = recall.request(self._backend, query, context, k, kinds, policy)
-        return recall.recall(self._backend, asked)
+        request = recall.checked_request(self._backend, query, context, k, kinds, policy)
+        return recall.recall(self._backend, request)
 
     def explain(self, record_id: str, retrieval: Retrieval) -> Explanation:
         """Where a record stood for a retrieval, also beyond the depth that was searched.
@@ -492,6 +501,16 @@ class Memory:
         confidence: float = 1.0,
     ) -> Outcome:
         """Keeps how an attempt ended; reporting the same attempt again replaces it.
+
+        Args:
+            context: Whose attempt it is; its task, session and attempt name it.
+            succeeded: Whether it passed.
+            failure_mode: How it failed, in a word; the grades may have a value for it.
+            action: What the agent did, in its own text: what ``learn`` looks at.
+            confidence: Of the report, 0 to 1.
+
+        Returns:
+            The outcome, with its value.
 
         Raises:
             ConfigError: confidence is not between 0 and 1.
@@ -758,7 +777,16 @@ class Memory:
 
     @contextmanager
     def task(self, task_id: str, *, workspace_id: str, arm: str = "memory_on") -> Generator[Task]:
-        """One task as a block: its id is baggage inside, and its span is shown at the end."""
+        """One task as a block: its id is baggage inside, and its span is shown at the end.
+
+        Args:
+            task_id: The work a user would name.
+            workspace_id: The workspace.
+            arm: The arm of an experiment.
+
+        Returns:
+            The task, as a context manager.
+        """
         task = Task(self._backend, workspace_id, task_id, arm)
         with task_baggage(task_id):
             yield task
@@ -782,6 +810,14 @@ class Memory:
 
     def diagnose(self, task_id: str, *, workspace_id: str, need: Need) -> Verdict:
         """Names the stage at which a task failed.
+
+        Args:
+            task_id: The task.
+            workspace_id: Its workspace.
+            need: What should have been used.
+
+        Returns:
+            The verdict; it is kept too.
 
         Raises:
             ConfigError: the workspace has no such task.
@@ -949,7 +985,7 @@ class Memory:
             policy: The query of then is recalled again under another policy, among the
                 records that were there then and still are.
             answer: The class that was decided for, to have its validators and defaults;
-                without it replies are held against the stored schema.
+                without it replies are checked against the stored schema.
             max_reasoning_chars: ``maxLength`` of the reasoning fields.
             cite_by_enum: Whether the schema offers only the shown ids as citations. Both
                 are for a small model that does not know when to stop.
@@ -988,6 +1024,14 @@ class Memory:
 
     def forget(self, record_id: str, *, context: MemoryContext, reason: str) -> MemoryRecord:
         """Erases a record's content everywhere and leaves a tombstone.
+
+        Args:
+            record_id: The record.
+            context: Its workspace counts.
+            reason: Why; it is kept.
+
+        Returns:
+            The tombstone.
 
         Raises:
             RecordNotFound: no such record in this workspace.

@@ -63,6 +63,9 @@ def emit(
         service: ``service.name`` of the sender.
         again: Also when it was emitted before, and also the spans that were sampled.
 
+    Returns:
+        What was sent, or why nothing was.
+
     Raises:
         ConfigError: the workspace has no such task, or the spans did not arrive.
     """
@@ -116,7 +119,16 @@ def _verdict(ledger: SqlLedger, workspace_id: str, task_id: str) -> Verdict | No
 
 
 def read_past(ledger: SqlLedger, workspace_id: str, task_id: str) -> TaskPast:
-    """Reads everything that the ledger holds of one task."""
+    """Reads everything that the ledger holds of one task.
+
+    Args:
+        ledger: The ledger.
+        workspace_id: The workspace.
+        task_id: The task.
+
+    Returns:
+        Rows, their spans, and the records and retrievals that they name.
+    """
     rows = ledger.history.task_rows(workspace_id, task_id)
     named = {p.record_id for p in rows.proposals if p.record_id}
     named |= {c.record_id for r in rows.retrievals for c in r.candidates}

@@ -99,7 +99,13 @@ def _drain_workspace(backend: Backend, workspace_id: str, records: Sequence[Memo
 
 
 def remove(backend: Backend, workspace_id: str, record_ids: Sequence[str]) -> None:
-    """Deletes vectors, then says so in the ledger."""
+    """Deletes vectors, then says so in the ledger.
+
+    Args:
+        backend: The store.
+        workspace_id: The workspace.
+        record_ids: Whose vectors go.
+    """
     backend.index.delete(workspace_id, [k for i in record_ids for k in (i, i + AROUND)])
     backend.ledger.records.mark_unindexed(workspace_id, record_ids)
 

@@ -1,4 +1,4 @@
-"""Cosines of what was shown and what was done, many rows at a time."""
+"""Scores whether shown memories were followed: by a judge, and by the cosine of both texts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from memplugin.text import clean
 
 Vector = NDArray[np.float32]
 
-HELD = 4_096
-"""Vectors of records' contents that are held: the same few are shown again and again."""
+MOST_CACHED = 4_096
+"""Vectors of records' contents that are kept: the same few are shown again and again."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Comparer:
     def _vectors(self, rows: Sequence[Shown], failures: dict[str, str]) -> dict[str, Vector]:
         if not rows or self._missing:
             return {}
-        if len(self._contents) > HELD:
+        if len(self._contents) > MOST_CACHED:
             self._contents.clear()
         contents = {row.content for row in rows}
         actions = {row.action for row in rows}

@@ -1,4 +1,4 @@
-"""What every decision schema begins with."""
+"""The decision schema: an answer model with reasoning and citations before its fields."""
 
 from __future__ import annotations
 
@@ -114,6 +114,9 @@ def decision_schema(
             model too: another id is still read.
         answer_fields: Fields that are part of the answer though they are called like
             reasoning (``cancellation_reason``).
+
+    Returns:
+        The schema; the same class again when it is one already and nothing changes.
 
     Raises:
         SchemaError: reasoning after an answer, a free dict, a field called like ours, or

@@ -28,6 +28,19 @@ def proposal_id(
 
     Kind, scope, claim and pin are part of it: the same words about another house are
     another memory, and writing something again to pin it is not a repetition.
+
+    Args:
+        context: Its workspace and session.
+        operation: Of the proposal.
+        content: Compared in its normal form.
+        kind: Of the memory.
+        scope: When it applies.
+        claim: What it says of a field.
+        turn_id: The turn it was extracted from.
+        pinned: Whether evidence leaves it unmoved.
+
+    Returns:
+        ``p_`` and a hash.
     """
     parts = [context.workspace_id, context.session_id, turn_id or "-", operation]
     nature = canonical_json([kind, dict(scope), dict(claim) if claim else None, pinned])
@@ -48,6 +61,17 @@ def evidence_id(
     A LangGraph node may run again from its top, and must not count twice. Weight and
     salience are left out: a model may grade the same observation otherwise the second time.
     To count it twice, say what differs in the note.
+
+    Args:
+        context: Its workspace, session, task and attempt.
+        record_id: What was observed.
+        supports: Whether it turned out as the record says.
+        scope: Where it was observed.
+        claim: What was observed instead.
+        note: What was seen.
+
+    Returns:
+        ``e_`` and a hash.
     """
     parts = [context.workspace_id, record_id, context.session_id, context.task]
     nature = canonical_json([supports, dict(scope), dict(claim) if claim else None, note])

@@ -52,7 +52,16 @@ _MAKES_RECORD = ("accepted", "superseded")
 def unindexed(
     connection: Connection, workspace_id: str, receipts: Iterable[WriteReceipt]
 ) -> list[MemoryRecord]:
-    """Active records that proposals made, by their receipts, and that the index does not hold."""
+    """Active records that proposals made, by their receipts, and that the index does not hold.
+
+    Args:
+        connection: In the transaction.
+        workspace_id: The workspace.
+        receipts: Of the proposals.
+
+    Returns:
+        The records, as they stand.
+    """
     ids = {r.record_id for r in receipts if r.ruling in _MAKES_RECORD and not r.indexed}
     record = memory_records.c
     mine = RECORDS.where(record.workspace_id == workspace_id, record.status == "active")
