@@ -415,8 +415,3 @@ def _from_environment() -> dict[str, Any]:
     if key := os.environ.get("MEMPLUGIN_HASH_KEY"):
         found["hash_key"] = key.encode()
     return found
-
-
-def store_from_env() -> str | None:
-    """The store that ``MEMPLUGIN_STORE`` names, if any."""
-    return os.environ.get("MEMPLUGIN_STORE") or None

@@ -62,7 +62,7 @@ def index_records(
     return now
 
 
-def texts_of(records: Sequence[MemoryRecord]) -> list[str]:
+def _texts_of(records: Sequence[MemoryRecord]) -> list[str]:
     """Every text of these records that is embedded."""
     return [r.content for r in records] + [r.around for r in records if r.around]
 
@@ -95,7 +95,7 @@ def _drain_workspace(backend: Backend, workspace_id: str, records: Sequence[Memo
     if gone:
         remove(backend, workspace_id, gone)
     new = [record for record in records if record.status != "forgotten"]
-    index_records(backend, new, embed(backend, texts_of(new)))
+    index_records(backend, new, embed(backend, _texts_of(new)))
 
 
 def remove(backend: Backend, workspace_id: str, record_ids: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ MOST_CACHED = 4_096
 
 
 @dataclass(slots=True)
-class Comparer:
+class _Comparer:
     """Embeds contents and actions with the store's own model.
 
     Attributes:
@@ -187,7 +187,7 @@ class _Run:
     version: str | None
     numbers: Sequence[int]
     found: int
-    comparer: Comparer
+    comparer: _Comparer
     waiting: list[Score] = field(default_factory=list[Score])
     asked: int = 0
     reached: bool = False
@@ -217,7 +217,7 @@ class _Run:
             version=judge_version(backend.config.learn) if judge else None,
             numbers=numbers[: wanted.limit],
             found=len(numbers),
-            comparer=Comparer(backend, needed=judge is None),
+            comparer=_Comparer(backend, needed=judge is None),
         )
 
     def compare(self) -> None:

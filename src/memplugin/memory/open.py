@@ -123,7 +123,7 @@ class SystemClock:
         return datetime.now(UTC)
 
 
-def random_id(prefix: str) -> str:
+def _random_id(prefix: str) -> str:
     """A new id that nothing else has."""
     return f"{prefix}_{uuid.uuid4().hex}"
 
@@ -174,7 +174,7 @@ def open_backend(
             embedder = make_embedder(parts.embeddings, cache_dir=location.cache, onnx=parts.onnx)
             if not rebuilding:
                 mine = described(embedder)
-                check_embedder(ledger.facts.setdefault(EMBEDDER_FACT, mine), mine)
+                _check_embedder(ledger.facts.setdefault(EMBEDDER_FACT, mine), mine)
             index = _open_index(location, ledger, embedder.dimension)
         return assemble(ledger, index, embedder, parts, server=location.server)
     except BaseException:
@@ -244,7 +244,7 @@ def assemble(
             backlog=ledger.records.backlog,
         ),
         clock=parts.clock or SystemClock(),
-        new_id=parts.ids or random_id,
+        new_id=parts.ids or _random_id,
         checks=parts.checks,
         policies=policies,
     )
@@ -252,7 +252,7 @@ def assemble(
 
 def store_id(ledger: SqlLedger) -> str:
     """The store's own id, made when it is first asked for."""
-    return ledger.facts.setdefault(STORE_ID_FACT, random_id("st"))
+    return ledger.facts.setdefault(STORE_ID_FACT, _random_id("st"))
 
 
 def _hash_key(ledger: SqlLedger, config: MemoryConfig) -> bytes:
@@ -266,7 +266,7 @@ def described(embedder: Embedder) -> str:
     return f"{embedder.name} {embedder.dimension} {embedder.fingerprint}"
 
 
-def check_embedder(stored: str, mine: str) -> None:
+def _check_embedder(stored: str, mine: str) -> None:
     """Compares two embedders by their descriptions.
 
     Raises:
@@ -295,7 +295,7 @@ def _opened_when_used(
     def load() -> Embedder:
         loaded = make_embedder(model, cache_dir=location.cache, onnx=parts.onnx)
         if recorded:
-            check_embedder(str(recorded), described(loaded))
+            _check_embedder(str(recorded), described(loaded))
         return loaded
 
     embedder = cast(Embedder, _Late(load))

@@ -55,9 +55,6 @@ from memplugin.use.schema import (
     reasoning_after_answer,
 )
 
-DECISION_PROMPT_VERSION = "1"
-"""Rises with every change of ``_SYSTEM``."""
-
 _SYSTEM = f"""You decide one question. Memories from earlier sessions may stand between \
 {MEMORY_OPEN} and {MEMORY_CLOSE}, each with its id, kind, scope, date and confidence.
 
@@ -204,7 +201,7 @@ class DecisionRequest:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def deciding_reply(replies: Sequence[CheckedReply]) -> CheckedReply:
+def _deciding_reply(replies: Sequence[CheckedReply]) -> CheckedReply:
     """The reply that a decision rests on: the last that decided, else the last."""
     decided = [one for one in replies if one.status == "decided"]
     return (decided or replies)[-1]
@@ -223,7 +220,7 @@ def conclude(
 
     Args:
         request: What the decision was asked with.
-        replies: At least one; ``deciding_reply`` says which of them counts.
+        replies: At least one; ``_deciding_reply`` says which of them counts.
         stale: Ids of candidates that are no longer active.
         now: When it was decided.
         overrides: Where the reply that counts goes against memory, or went before its
@@ -233,7 +230,7 @@ def conclude(
     Returns:
         The decision, not stored yet.
     """
-    last, retrieval = deciding_reply(replies), request.retrieval
+    last, retrieval = _deciding_reply(replies), request.retrieval
     support, flags = _doubts(last, retrieval, frozenset(stale), overrides)
     return Decision(
         id=request.id,

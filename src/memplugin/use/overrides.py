@@ -78,9 +78,6 @@ def _whole_word(text: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
 
 
-ASK_AGAIN_PROMPT_VERSION = "1"
-"""Rises with every change of ``_ASK_AGAIN``."""
-
 _ASK_AGAIN = """Your answer names another value than memory does, for {fields}. These are the \
 memories that hold here, each with what it claims:
 
