@@ -638,7 +638,7 @@ class Memory:
             workspace_id: None for all.
             limit: Most rows of this call; None for all.
             concurrency: Most calls of the judge at a time.
-            progress: Told how many rows are done, and of how many.
+            progress: Called with how many rows are done, and of how many.
 
         Returns:
             What was done. ``stopped`` says why when the judge could not be reached: if it

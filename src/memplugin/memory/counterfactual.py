@@ -45,7 +45,7 @@ from memplugin.text import digest
 from memplugin.use.decide import CheckedReply, next_step
 
 OnRun = Callable[[int, int], None]
-"""Told after each run how many are done and how many there are at most."""
+"""Called after each run with how many are done, and how many there are at most."""
 
 
 @dataclass(frozen=True, slots=True)
