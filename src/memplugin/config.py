@@ -1,4 +1,7 @@
-"""What a caller sets for learning: what an outcome is worth, and who gets the credit."""
+"""What a caller sets: whose request it is, and how a store behaves and learns.
+
+No other module reads environment variables of memplugin.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,91 @@ from typing import Any, Literal, Self, get_args
 from memplugin.errors import ConfigError, ContextError
 from memplugin.records import STANDING_KINDS, Scope
 from memplugin.text import clean
+
+USER_KEY = "user"
+"""The scope key that ``user_id`` stands for."""
+
+MAX_SCOPE_KEYS = 10
+"""A request's scope selects records by every subset of it (2^n), so n is bounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryContext:
+    """Whose request this is, and what it is about.
+
+    Attributes:
+        workspace_id: The hard boundary; nothing crosses it. Required, no default.
+        session_id: One conversation (LangGraph's thread).
+        task_id: The work a user would name, across sessions. It is not LangGraph's
+            ``execution_info.task_id``, which is one run of one node. Without it the
+            session is its own task.
+        user_id: The scope key ``user``: what is stored belongs to that user.
+        arm: The arm of an experiment.
+        scope: What the request is about, as flat strings: ``{"trade": "pest"}``.
+        attempt: Which attempt at the task this is, from 1.
+
+    Raises:
+        ContextError: an id is missing or empty, or the scope is not flat strings.
+    """
+
+    workspace_id: str
+    session_id: str
+    task_id: str | None = None
+    user_id: str | None = None
+    arm: str = "memory_on"
+    scope: Scope = field(default_factory=dict[str, str])
+    attempt: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("workspace_id", "session_id", "task_id", "user_id", "arm"):
+            object.__setattr__(self, name, _identifier(name, getattr(self, name)))
+        object.__setattr__(self, "scope", checked_scope(self.scope))
+        if USER_KEY in self.scope and self.user_id not in (None, self.scope[USER_KEY]):
+            raise ContextError(
+                f"user_id is {self.user_id!r} but scope[{USER_KEY!r}] is "
+                f"{self.scope[USER_KEY]!r}: give one of them."
+            )
+        if self.attempt < 1:
+            raise ContextError(f"attempt is {self.attempt}: attempts are counted from 1.")
+
+    @property
+    def task(self) -> str:
+        """The task id, or the session's where the request names no task."""
+        return self.task_id or self.session_id
+
+    @property
+    def request_scope(self) -> dict[str, str]:
+        """The scope with the user in it."""
+        return {**self.scope, **({USER_KEY: self.user_id} if self.user_id else {})}
+
+
+def _identifier(name: str, value: Any) -> str | None:
+    optional = name in ("task_id", "user_id")
+    if value is None and optional:
+        return None
+    if not isinstance(value, str) or not clean(value).strip():
+        raise ContextError(f"{name} is {value!r}: give a non-empty string.")
+    return clean(value)
+
+
+def checked_scope(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the scope, cleaned.
+
+    Raises:
+        ContextError: a key or value is not a non-empty string, or there are too many.
+    """
+    for key, value in scope.items():
+        if not (isinstance(value, str) and key and value):
+            raise ContextError(
+                f"scope[{key!r}] is {value!r}: a scope is flat, non-empty strings to "
+                'non-empty strings, such as {"trade": "pest"}.'
+            )
+    if len(scope) > MAX_SCOPE_KEYS:
+        raise ContextError(f"scope has {len(scope)} keys: {MAX_SCOPE_KEYS} at most.")
+    return {clean(key): clean(value) for key, value in sorted(scope.items())}
+
+
+# ---------------------------------------------------------------- learning
 
 HEALTH_FAILURE = "health_failure"
 """The failure mode of an attempt that broke the environment it worked in."""
@@ -151,11 +239,7 @@ class LearnConfig:
                 raise ConfigError(f"{name} is {getattr(self, name)}: give at least 1.")
 
 
-USER_KEY = "user"
-"""The scope key that ``user_id`` stands for."""
-
-MAX_SCOPE_KEYS = 10
-"""A request's scope selects records by every subset of it (2^n), so n is bounded."""
+# ---------------------------------------------------------------- a store
 
 KeepTurns = Literal["full", "hash", "off"]
 ConfidencePolicy = Literal["beta", "ema"]
@@ -165,82 +249,6 @@ ContentMode = Literal["none", "hash", "truncate", "full"]
 
 def _four_characters_a_token(text: str) -> int:
     return -(-len(text) // 4)
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryContext:
-    """Whose request this is, and what it is about.
-
-    Attributes:
-        workspace_id: The hard boundary; nothing crosses it. Required, no default.
-        session_id: One conversation (LangGraph's thread).
-        task_id: The work a user would name, across sessions. It is not LangGraph's
-            ``execution_info.task_id``, which is one run of one node. Without it the
-            session is its own task.
-        user_id: The scope key ``user``: what is stored belongs to that user.
-        arm: The arm of an experiment.
-        scope: What the request is about, as flat strings: ``{"trade": "pest"}``.
-        attempt: Which attempt at the task this is, from 1.
-
-    Raises:
-        ContextError: an id is missing or empty, or the scope is not flat strings.
-    """
-
-    workspace_id: str
-    session_id: str
-    task_id: str | None = None
-    user_id: str | None = None
-    arm: str = "memory_on"
-    scope: Scope = field(default_factory=dict[str, str])
-    attempt: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("workspace_id", "session_id", "task_id", "user_id", "arm"):
-            object.__setattr__(self, name, _identifier(name, getattr(self, name)))
-        object.__setattr__(self, "scope", checked_scope(self.scope))
-        if USER_KEY in self.scope and self.user_id not in (None, self.scope[USER_KEY]):
-            raise ContextError(
-                f"user_id is {self.user_id!r} but scope[{USER_KEY!r}] is "
-                f"{self.scope[USER_KEY]!r}: give one of them."
-            )
-        if self.attempt < 1:
-            raise ContextError(f"attempt is {self.attempt}: attempts are counted from 1.")
-
-    @property
-    def task(self) -> str:
-        """The task id, or the session's where the request names no task."""
-        return self.task_id or self.session_id
-
-    @property
-    def request_scope(self) -> dict[str, str]:
-        """The scope with the user in it."""
-        return {**self.scope, **({USER_KEY: self.user_id} if self.user_id else {})}
-
-
-def _identifier(name: str, value: Any) -> str | None:
-    optional = name in ("task_id", "user_id")
-    if value is None and optional:
-        return None
-    if not isinstance(value, str) or not clean(value).strip():
-        raise ContextError(f"{name} is {value!r}: give a non-empty string.")
-    return clean(value)
-
-
-def checked_scope(scope: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the scope, cleaned.
-
-    Raises:
-        ContextError: a key or value is not a non-empty string, or there are too many.
-    """
-    for key, value in scope.items():
-        if not (isinstance(value, str) and key and value):
-            raise ContextError(
-                f"scope[{key!r}] is {value!r}: a scope is flat, non-empty strings to "
-                'non-empty strings, such as {"trade": "pest"}.'
-            )
-    if len(scope) > MAX_SCOPE_KEYS:
-        raise ContextError(f"scope has {len(scope)} keys: {MAX_SCOPE_KEYS} at most.")
-    return {clean(key): clean(value) for key, value in sorted(scope.items())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,8 +415,3 @@ def _from_environment() -> dict[str, Any]:
     if key := os.environ.get("MEMPLUGIN_HASH_KEY"):
         found["hash_key"] = key.encode()
     return found
-
-
-def store_from_env() -> str | None:
-    """The store that ``MEMPLUGIN_STORE`` names, if any."""
-    return os.environ.get("MEMPLUGIN_STORE") or None

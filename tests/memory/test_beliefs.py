@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,12 +18,6 @@ TOILETS = {**PLUMBING, "problem": "toilet"}
 DRAINS = {**PLUMBING, "problem": "drain"}
 UNION_PL = "221-229 Union Pl"
 WASPS = {"property": UNION_PL, "trade": "pest"}
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with memory_for_tests() as opened:
-        yield opened
 
 
 def order(number: int, scope: dict[str, str] | None = None, **fields: Any) -> MemoryContext:

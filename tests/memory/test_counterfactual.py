@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from pydantic import BaseModel, Field
 from memplugin import Memory, MemoryConfig, MemoryContext, Need
 from memplugin.errors import ConfigError
 from memplugin.records import Judgement
-from memplugin.testing import ScriptedChatModel, memory_for_tests
+from memplugin.testing import ScriptedChatModel
 from memplugin.text import MEMORY_OPEN
 
 CONTEXT = MemoryContext("ws", "s_1", task_id="t_1")
@@ -45,12 +44,6 @@ def said(messages: list[BaseMessage]) -> str:
 def heeding(text: str) -> ScriptedChatModel:
     """Answers ``primex`` when it is shown a text, else ``dever``."""
     return ScriptedChatModel(lambda m: reply("primex" if text in said(m) else "dever"))
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with memory_for_tests() as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,12 +20,6 @@ CONTEXT = MemoryContext("ws", "s_0", task_id="t_0")
 
 class Choice(BaseModel):
     way: str
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with memory_for_tests() as opened:
-        yield opened
 
 
 def tip(memory: Memory, content: str, **fields: Any) -> str:

@@ -33,12 +33,6 @@ def reply(**changed: Any) -> dict[str, Any]:
     }
 
 
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with memory_for_tests() as opened:
-        yield opened
-
-
 def decide(memory: Memory, *script: Any, **arguments: Any) -> Any:
     return memory.decide(
         "Wasps: whom to send?",

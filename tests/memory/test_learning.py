@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +30,8 @@ def attempt(number: int, **fields: Any) -> MemoryContext:
 
 
 @pytest.fixture
-def memory() -> Iterator[Memory]:
-    with memory_for_tests() as opened:
-        yield filled(opened, attempts=4)
+def memory(memory: Memory) -> Memory:
+    return filled(memory, attempts=4)
 
 
 def filled(memory: Memory, *, attempts: int) -> Memory:

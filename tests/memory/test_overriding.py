@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
@@ -12,7 +11,7 @@ from pydantic import BaseModel
 
 from memplugin import Memory, MemoryConfig, MemoryContext, Need
 from memplugin.errors import ConfigError
-from memplugin.testing import ScriptedChatModel, SpanCapture, memory_for_tests
+from memplugin.testing import ScriptedChatModel, SpanCapture
 
 ELM = MemoryContext("ws", "s_1", task_id="t_1", scope={"trade": "pest", "property": "12 Elm St"})
 
@@ -33,20 +32,6 @@ def reply(vendor_id: str = "dever", **changed: Any) -> dict[str, Any]:
         "vendor_id": vendor_id,
         **changed,
     }
-
-
-@pytest.fixture
-def opened() -> Iterator[Opened]:
-    """Opens a store with some settings."""
-    with ExitStack() as stack:
-
-        def open_with(tracer_provider: Any = None, **settings: Any) -> Memory:
-            config = MemoryConfig(floor=-1.0, **settings)
-            return stack.enter_context(
-                memory_for_tests(config=config, tracer_provider=tracer_provider)
-            )
-
-        yield open_with
 
 
 def claim(memory: Memory, vendor: str = "primex", **more: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,12 +14,6 @@ from memplugin.testing import InMemoryIndex, memory_for_tests
 
 CONTEXT = MemoryContext("ws", "s_1", task_id="t_1")
 ALIKE = ("acme", "acme-corp", "ACME", "john_doe", "john-doe", "%", "_", "a'b")
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with memory_for_tests() as opened:
-        yield opened
 
 
 def contents(retrieval: Retrieval) -> list[str]:

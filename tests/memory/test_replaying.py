@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -54,20 +53,6 @@ class Recording(ScriptedChatModel):
     def with_structured_output(self, schema: Any, **options: Any) -> Any:
         self.bound.append((json.dumps(schema), options))
         return super().with_structured_output(schema, **options)
-
-
-@pytest.fixture
-def opened() -> Iterator[Opened]:
-    """Opens a store with some settings."""
-    with ExitStack() as stack:
-
-        def open_with(tracer_provider: Any = None, **fields: Any) -> Memory:
-            config = MemoryConfig(**{"floor": -1.0, **fields})
-            return stack.enter_context(
-                memory_for_tests(config=config, tracer_provider=tracer_provider)
-            )
-
-        yield open_with
 
 
 def fill(memory: Memory, texts: int = 4) -> list[str]:

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
@@ -46,12 +45,6 @@ def rewording() -> ScriptedChatModel:
     return ScriptedChatModel(
         lambda _: {"memories": [proposed(f"wording {next(numbers)}: revenue net of tax")]}
     )
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with memory_for_tests() as opened:
-        yield opened
 
 
 def active(memory: Memory, workspace: str = "ws") -> int:

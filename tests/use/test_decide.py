@@ -13,7 +13,13 @@ from memplugin.chat.errors import read_failure
 from memplugin.chat.reply import StructuredReply, read_reply, structured
 from memplugin.config import MemoryContext
 from memplugin.text import MEMORY_CLOSE, MEMORY_OPEN
-from memplugin.use.decide import Asked, conclude, decision_messages, next_step, settle_reply
+from memplugin.use.decide import (
+    DecisionRequest,
+    check_reply,
+    conclude,
+    decision_messages,
+    next_step,
+)
 from memplugin.use.overrides import chosen_support, claims, same
 from memplugin.use.prompt import render
 from memplugin.use.schema import decision_schema
@@ -24,13 +30,13 @@ PRIMEX = candidate("m_1", "Primex handles all pest issues", claim={"vendor_id": 
 
 
 def settled(message: object = None):
-    return settle_reply(read_reply(call() if message is None else message), SCHEMA)
+    return check_reply(read_reply(call() if message is None else message), SCHEMA)
 
 
 def decided(*messages: Any, found: Any = None, stale: Any = ()):
     found = retrieval(PRIMEX) if found is None else found
     sent = decision_messages("Wasps. Who?", render(found.injected), SCHEMA)
-    asked = Asked("d_1", CONTEXT, "Wasps. Who?", SCHEMA, sent, found)
+    asked = DecisionRequest("d_1", CONTEXT, "Wasps. Who?", SCHEMA, sent, found)
     return conclude(asked, [settled(m) for m in messages or (call(),)], stale=stale, now=NOON)
 
 
@@ -104,7 +110,7 @@ def test_the_answers_validators_make_a_reply_invalid():
                 raise ValueError("unknown vendor")
             return value
 
-    one = settle_reply(read_reply(call()), decision_schema(Picky))
+    one = check_reply(read_reply(call()), decision_schema(Picky))
     assert one.status == "invalid"
     assert "unknown vendor" in (one.detail or "")
     assert one.reasoning == GOOD["memory_reasoning"]
@@ -147,8 +153,8 @@ def test_retries_are_bounded():
 
 
 def test_an_error_is_tried_again_unless_the_request_was_turned_down():
-    passing = settle_reply(read_failure(TimeoutError("slow")), SCHEMA)
-    turned_down = settle_reply(StructuredReply("error", permanent=True), SCHEMA)
+    passing = check_reply(read_failure(TimeoutError("slow")), SCHEMA)
+    turned_down = check_reply(StructuredReply("error", permanent=True), SCHEMA)
     assert next_step([passing], 1) == "again"
     assert next_step([turned_down], 1) == "stop"
 
@@ -212,7 +218,7 @@ def test_without_a_decision_there_are_no_flags_and_no_support():
 
 def test_a_decision_without_retrieval_stands_on_its_own():
     sent = decision_messages("Who?", "", SCHEMA)
-    asked = Asked("d", CONTEXT, "Who?", SCHEMA, sent, None)
+    asked = DecisionRequest("d", CONTEXT, "Who?", SCHEMA, sent, None)
     decision = conclude(asked, [settled()], stale=(), now=NOON)
     assert (decision.retrieval_id, decision.memory_total) == (None, 0)
     assert decision.flags == ("unknown_citation",)
@@ -284,5 +290,5 @@ def test_the_steps_fit_together_with_a_langchain_model():
     sent = decision_messages("Wasps. Who?", render([PRIMEX]), SCHEMA)
     replies: list[Any] = []
     while next_step(replies, 1) == "again":
-        replies.append(settle_reply(read_reply(model.invoke(sent)), SCHEMA))
+        replies.append(check_reply(read_reply(model.invoke(sent)), SCHEMA))
     assert [one.status for one in replies] == ["no_decision", "decided"]

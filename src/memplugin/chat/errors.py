@@ -1,4 +1,4 @@
-"""Reading an exception of a chat model's client as a reply.
+"""Asking a bound chat model, with an exception of its client read as a reply.
 
 Some clients raise where others return: the token limit, a content filter, a refusal. No
 provider's package is imported; their errors are told by class name and attributes.
@@ -6,12 +6,13 @@ provider's package is imported; their errors are told by class name and attribut
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from langchain_core.exceptions import ModelError, ModelRefusalError, OutputParserException
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import Runnable
 from pydantic_core import to_jsonable_python
 
 from memplugin.chat.reply import ReplyStatus, StructuredReply, read_reply
@@ -26,6 +27,22 @@ _NAMES: dict[str, ReplyStatus] = {
 }
 _MAY_PASS = frozenset({408, 409, 425, 429})
 _MOST = 2_000
+
+
+def ask(model: Runnable[Any, Any], messages: Sequence[BaseMessage]) -> StructuredReply:
+    """Asks a model that ``structured`` has bound to a schema; an error is a reply, too."""
+    try:
+        return read_reply(model.invoke(list(messages)))
+    except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
+        return read_failure(error)
+
+
+async def aask(model: Runnable[Any, Any], messages: Sequence[BaseMessage]) -> StructuredReply:
+    """``ask``, awaiting the model."""
+    try:
+        return read_reply(await model.ainvoke(list(messages)))
+    except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
+        return read_failure(error)
 
 
 def read_failure(error: BaseException) -> StructuredReply:

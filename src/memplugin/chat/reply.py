@@ -68,6 +68,9 @@ def structured(
         schema: What the reply should look like; a model, or a JSON schema.
         options: Further arguments of ``with_structured_output``.
 
+    Returns:
+        The model, bound to the schema.
+
     Raises:
         SchemaError: the schema can't be written in the strict form.
     """

@@ -18,7 +18,7 @@ from memplugin.chat.messages import message_to_json, messages_from_json, usage_o
 from memplugin.chat.reply import StructuredReply, read_reply
 from memplugin.diagnosis.stored_call import ReadAnswer, StoredCall
 from memplugin.records import Decision, DecisionStatus, Json, Noun
-from memplugin.use.decide import Settled, own_fields
+from memplugin.use.decide import CheckedReply, own_fields
 from memplugin.use.key_order import in_order, is_reasoning
 
 
@@ -104,13 +104,13 @@ class Replay(Noun):
     notes: tuple[str, ...] = ()
 
 
-def settle(reply: StructuredReply, schema: Json, read: ReadAnswer) -> Settled:
+def settle(reply: StructuredReply, schema: Json, read: ReadAnswer) -> CheckedReply:
     """Holds a reply against a stored schema: an answer, or why there is none."""
     if reply.values is None:
         status = "invalid" if reply.status == "ok" else reply.status
-        return Settled(reply, status, detail=reply.detail)
+        return CheckedReply(reply, status, detail=reply.detail)
     answer, wrong = read(reply.values)
-    return Settled(
+    return CheckedReply(
         reply,
         "invalid" if answer is None else "decided",
         values=answer,
@@ -120,7 +120,7 @@ def settle(reply: StructuredReply, schema: Json, read: ReadAnswer) -> Settled:
     )
 
 
-def run_of(settled: Settled, call: StoredCall) -> Run:
+def run_of(settled: CheckedReply, call: StoredCall) -> Run:
     """What a call came to this time."""
     return Run(
         model=settled.reply.model,

@@ -43,6 +43,9 @@ def context_of(
         config: The run's.
         given: Makes the context instead; nothing else is looked at then.
 
+    Returns:
+        The context, checked.
+
     Raises:
         ContextError: there is no workspace or session, the two places have different
             values for a field, or a value can't be used.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
     CallbackManagerForRetrieverRun,
@@ -46,20 +44,20 @@ class MemoryRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        return _documents(self.memory.recall(query, **self._arguments()))
+        return _documents(
+            self.memory.recall(
+                query, context=self.context, k=self.k, kinds=self.kinds, policy=self.policy
+            )
+        )
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
     ) -> list[Document]:
-        return _documents(await self.memory.arecall(query, **self._arguments()))
-
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            "context": self.context,
-            "k": self.k,
-            "kinds": self.kinds,
-            "policy": self.policy,
-        }
+        return _documents(
+            await self.memory.arecall(
+                query, context=self.context, k=self.k, kinds=self.kinds, policy=self.policy
+            )
+        )
 
 
 def _documents(retrieval: Retrieval) -> list[Document]:

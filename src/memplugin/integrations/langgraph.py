@@ -13,20 +13,28 @@ stays in the checkpoints of the threads it was shown in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import Context
 from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import ensure_config, set_config_context
 from langgraph.constants import TAG_NOSTREAM
+from langgraph.runtime import Runtime, get_runtime
 from pydantic import BaseModel
 
+from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError
-from memplugin.integrations.context import ContextFrom
-from memplugin.integrations.node import FromState, MemoryNode, described, text_of, value_of
+from memplugin.integrations.context import ContextFrom, context_of
 from memplugin.memory.client import Memory
 from memplugin.records import Decision, Json, Outcome, Retrieval, WriteReceipt
 from memplugin.use.schema import decision_schema
+
+FromState = str | Callable[[Any], Any]
+"""A key of the state, or a function of it."""
 
 
 def create_recall_node(
@@ -53,15 +61,18 @@ def create_recall_node(
         policy: None for the configured one.
         output_key: Where the result goes in the state; None for nowhere.
         context: Makes the ``MemoryContext`` from state, runtime and config.
+
+    Returns:
+        What ``StateGraph.add_node`` takes.
     """
     # An iterator would serve the first run only; a text is recall's to refuse.
     named = kinds if kinds is None or isinstance(kinds, str) else tuple(kinds)
 
     def arguments(state: Any) -> Json:
-        asked = text_of(state, query, "query")
+        asked = _text_of(state, query, "query")
         return {"query": asked, "k": k, "kinds": named, "policy": policy}
 
-    return MemoryNode(
+    return _MemoryNode(
         "recall",
         memory.recall,
         memory.arecall,
@@ -100,6 +111,9 @@ def create_decide_node(
         output_key: Where the decision goes in the state; None for nowhere.
         context: Makes the ``MemoryContext`` from state, runtime and config.
 
+    Returns:
+        What ``StateGraph.add_node`` takes.
+
     Raises:
         SchemaError: the answer can't become a decision schema.
     """
@@ -107,13 +121,13 @@ def create_decide_node(
 
     def arguments(state: Any) -> Json:
         return {
-            "question": text_of(state, question, "question"),
+            "question": _text_of(state, question, "question"),
             "answer": answer,
             "model": model,
             "retrieval": _retrieval_id(state, retrieval_key),
         }
 
-    return MemoryNode(
+    return _MemoryNode(
         "decide",
         memory.decide,
         memory.adecide,
@@ -148,12 +162,15 @@ def create_remember_node(
             takes ``messages``, and ``question`` as the user's words where there are none.
         output_key: Where the receipts go in the state; None for nowhere.
         context: Makes the ``MemoryContext`` from state, runtime and config.
+
+    Returns:
+        What ``StateGraph.add_node`` takes.
     """
 
     def arguments(state: Any) -> Json:
         return {"messages": _conversation(state, messages), "model": model}
 
-    return MemoryNode(
+    return _MemoryNode(
         "remember",
         memory.remember,
         memory.aremember,
@@ -188,18 +205,21 @@ def create_report_node(
         confidence: Of the report, 0 to 1; None is 1.
         output_key: Where the outcome goes in the state; None for nowhere.
         context: Makes the ``MemoryContext`` from state, runtime and config.
+
+    Returns:
+        What ``StateGraph.add_node`` takes.
     """
 
     def arguments(state: Any) -> Json:
-        sure = None if confidence is None else value_of(state, confidence)
+        sure = None if confidence is None else _value_of(state, confidence)
         return {
             "succeeded": _verdict(state, succeeded),
-            "failure_mode": None if failure_mode is None else value_of(state, failure_mode),
-            "action": None if action is None else value_of(state, action),
+            "failure_mode": None if failure_mode is None else _value_of(state, failure_mode),
+            "action": None if action is None else _value_of(state, action),
             "confidence": 1.0 if sure is None else sure,
         }
 
-    return MemoryNode(
+    return _MemoryNode(
         "report",
         memory.report,
         memory.areport,
@@ -210,18 +230,129 @@ def create_report_node(
     )
 
 
+# ---------------------------------------------------------------- the node
+
+
+class _MemoryNode(Runnable[Any, Json]):
+    """What ``StateGraph.add_node`` takes: ``invoke`` calls the hop, ``ainvoke`` awaits it.
+
+    A ``Runnable``, since a plain function can be only one of the two. It opens no run of
+    its own in a tracer: LangGraph opens one for the node.
+
+    Args:
+        name: The node's name where ``add_node`` is given none.
+        hop: A method of ``Memory``.
+        ahop: Its async twin.
+        arguments: The hop's arguments besides ``context``, from the state.
+        result: Plain JSON of what the hop returned.
+        output_key: The state's key for it; None leaves the state as it is.
+        context: Makes the context; None looks it up (``context_of``).
+        tags: For the runs of the models that the hop calls.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        hop: Callable[..., Any],
+        ahop: Callable[..., Awaitable[Any]],
+        *,
+        arguments: Callable[[Any], Json],
+        result: Callable[[Any], Any],
+        output_key: str | None,
+        context: ContextFrom | None,
+        tags: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self._hop = hop
+        self._ahop = ahop
+        self._arguments = arguments
+        self._result = result
+        self._output_key = output_key
+        self._context = context
+        self._tags = tags
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Json:
+        """Runs the hop on a state; returns the update of the state."""
+        with self._ambient(config) as (whole, ambient):
+            arguments = ambient.run(self._prepared, input, whole)
+            return self._update(ambient.run(self._hop, **arguments))
+
+    async def ainvoke(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Json:
+        """``invoke``, awaiting the hop."""
+        with self._ambient(config) as (whole, ambient):
+            arguments = ambient.run(self._prepared, input, whole)
+            return self._update(await asyncio.create_task(self._await(arguments), context=ambient))
+
+    async def _await(self, arguments: Json) -> Any:
+        return await self._ahop(**arguments)
+
+    @contextmanager
+    def _ambient(self, config: RunnableConfig | None) -> Generator[tuple[RunnableConfig, Context]]:
+        # The config that was handed over is made the ambient one: the runtime and the models'
+        # callbacks are read from there, also where a caller has left the graph's own context
+        # (a thread of its own).
+        whole = ensure_config(config)
+        whole["tags"] = [*(whole.get("tags") or ()), *self._tags]
+        with set_config_context(whole) as ambient:
+            yield whole, ambient
+
+    def _prepared(self, state: Any, config: RunnableConfig) -> Json:
+        # Outside a graph there is a config and no runtime.
+        runtime = cast(Runtime[Any] | None, get_runtime()) or Runtime()
+        context: MemoryContext = context_of(state, runtime, config, self._context)
+        return {**self._arguments(state), "context": context}
+
+    def _update(self, returned: Any) -> Json:
+        return {self._output_key: self._result(returned)} if self._output_key else {}
+
+
 # ---------------------------------------------------------------- out of the state
 
 
+def _value_of(state: Any, wanted: FromState) -> Any:
+    """Reads the state, which may be a mapping, a dataclass or a Pydantic model.
+
+    Returns:
+        None where the state has no such key.
+    """
+    if callable(wanted):
+        return wanted(state)
+    if isinstance(state, Mapping):
+        return cast(Mapping[str, Any], state).get(wanted)
+    return getattr(state, wanted, None)
+
+
+def _text_of(state: Any, wanted: FromState, argument: str) -> str:
+    """Reads a text.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    value = _value_of(state, wanted)
+    if not isinstance(value, str):
+        raise ConfigError(
+            f"{argument}={_described(wanted)} gave {type(value).__name__} instead of a text: name "
+            "the state's key that holds it, or give a function of the state that returns it."
+        )
+    return value
+
+
+def _described(wanted: FromState) -> str:
+    """How to name a reader in a message."""
+    return repr(wanted) if isinstance(wanted, str) else getattr(wanted, "__name__", "a function")
+
+
 def _retrieval_id(state: Any, key: str) -> str | None:
-    held = value_of(state, key)
-    if held is None:
+    value = _value_of(state, key)
+    if value is None:
         return None
-    mapping = isinstance(held, Mapping)
-    named = cast(Mapping[str, Any], held).get("retrieval_id") if mapping else held
+    mapping = isinstance(value, Mapping)
+    named = cast(Mapping[str, Any], value).get("retrieval_id") if mapping else value
     if not isinstance(named, str):
         raise ConfigError(
-            f"the state's {key!r} is a {type(held).__name__} without a retrieval_id: name the "
+            f"the state's {key!r} is a {type(value).__name__} without a retrieval_id: name the "
             "recall node's output_key in retrieval_key=, or one that is not in the state."
         )
     return named
@@ -229,23 +360,23 @@ def _retrieval_id(state: Any, key: str) -> str | None:
 
 def _conversation(state: Any, messages: FromState | None) -> Any:
     wanted = "messages" if messages is None else messages
-    said = value_of(state, wanted)
-    if messages is None and not said and value_of(state, "question") is not None:
-        return [{"role": "user", "content": value_of(state, "question")}]
+    said = _value_of(state, wanted)
+    if messages is None and not said and _value_of(state, "question") is not None:
+        return [{"role": "user", "content": _value_of(state, "question")}]
     if said is None:
         raise ConfigError(
-            f"messages={described(wanted)} gave nothing to remember: name the state's key that "
+            f"messages={_described(wanted)} gave nothing to remember: name the state's key that "
             "holds the messages, or give a function of the state that returns them."
         )
     return said
 
 
 def _verdict(state: Any, succeeded: FromState) -> bool:
-    value = value_of(state, succeeded)
+    value = _value_of(state, succeeded)
     if not isinstance(value, bool):
         # A text such as "failed" would count as true.
         raise ConfigError(
-            f"succeeded={described(succeeded)} gave {value!r}: it must give True or False."
+            f"succeeded={_described(succeeded)} gave {value!r}: it must give True or False."
         )
     return value
 

@@ -1,1 +1,4 @@
-"""From outcomes to credit: what an attempt was worth, who was followed, and who should go."""
+"""From outcomes to credit: grades, whether a memory was followed, and which records to evict.
+
+Pure functions and the judge's prompt; the judge is called in ``memory``.
+"""

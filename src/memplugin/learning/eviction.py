@@ -27,6 +27,9 @@ def evictions(
         records: The candidates.
         totals: What is known of each; a record without any stays.
         config: ``learn`` has the thresholds, ``standing_kinds`` who is spared.
+
+    Returns:
+        What is to be retired, with the reason.
     """
     found: list[Eviction] = []
     for record in records:

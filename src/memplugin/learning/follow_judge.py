@@ -1,7 +1,7 @@
 """Was a shown memory followed? A judge's word and a cosine: two signs, and no proof.
 
 That an action agrees with a memory does not mean that the memory caused it: only a
-counterfactual run can say that (``memplugin learn --calibrate`` compares the two).
+counterfactual run can say that (``memplugin calibrate`` compares the two).
 """
 
 from __future__ import annotations
@@ -90,6 +90,9 @@ def judge_messages(content: str, kind: str, action: str, config: LearnConfig) ->
         kind: Its kind.
         action: What the agent did, in its own text.
         config: May replace the instructions, never the description of the data.
+
+    Returns:
+        The system message and the user's.
     """
     prompt = config.judge_prompt or JUDGE_PROMPT
     shown = shortened(action, config.judge_chars)

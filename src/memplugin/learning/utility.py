@@ -18,6 +18,9 @@ def grade(*, succeeded: bool, attempt: int, failure_mode: str | None, grades: Gr
         attempt: Which attempt at the task it was, from 1.
         failure_mode: How it failed; the table may have a value for it.
         grades: The table.
+
+    Returns:
+        From -1 to 1.
     """
     if not succeeded:
         return grades.failure_modes.get(failure_mode or "", grades.failed)
@@ -30,6 +33,14 @@ def weight(followed: bool | None, cosine: float | None, weights: CreditWeights) 
 
     The judge's word, else the cosine, else ``unknown``: so rows that were never scored, of
     before there were scores too, count as the neutral weight.
+
+    Args:
+        followed: The judge's word; None when it gave none.
+        cosine: Of memory and action; None when there is none.
+        weights: The table.
+
+    Returns:
+        From 0 to 1.
     """
     if followed is not None:
         return weights.followed if followed else weights.ignored
@@ -66,6 +77,9 @@ def is_misleading(totals: CreditTotals, *, after: int, rarely: float) -> bool:
         totals: What is known of it.
         after: Successes of which it must be known.
         rarely: The share.
+
+    Returns:
+        Whether the audit should name it.
     """
     known, followed = totals.successes_known
     return totals.outcome > 0 and known >= after and followed < rarely * known

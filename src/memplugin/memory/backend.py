@@ -1,4 +1,4 @@
-"""An opened store: the ports every hop works with."""
+"""An opened store: what every operation works with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memplugin.config import MemoryConfig, MemoryContext
+from memplugin.errors import RecordNotFound
 from memplugin.ports import Clock, Embedder, IdFactory, VectorIndex
+from memplugin.records import MemoryRecord
 from memplugin.retrieval.rank import Policy
 from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.storage.vector.search import VectorSearch
@@ -16,6 +18,9 @@ from memplugin.telemetry.spans import Hop, Tracing
 from memplugin.write.gate import Check
 
 log = logging.getLogger("memplugin")
+
+MOST_BEGUN = 10_000
+"""Sessions of tasks that are remembered as begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,17 @@ class Backend:
         self.index.close()
         self.ledger.close()
 
+    def get_record(self, workspace_id: str, record_id: str) -> MemoryRecord:
+        """A record of any status.
+
+        Raises:
+            RecordNotFound: no such record in this workspace.
+        """
+        record = self.ledger.records.get_many(workspace_id, [record_id]).get(record_id)
+        if record is None:
+            raise RecordNotFound.of(workspace_id, record_id)
+        return record
+
     def begin(self, context: MemoryContext, hop: Hop) -> None:
         """Notes the first call of a task's session and links it to the session before."""
         key = (context.workspace_id, context.task, context.session_id)
@@ -49,4 +65,6 @@ class Backend:
         previous = self.ledger.sessions.enter(context, hop.ref, self.clock.now())
         if previous:
             hop.link(previous.traceparent, "previous_session")
+        if len(self._begun) >= MOST_BEGUN:
+            self._begun.clear()  # the ledger knows them: each is read there once more
         self._begun.add(key)

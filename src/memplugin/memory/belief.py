@@ -1,26 +1,30 @@
-"""What memory believes: observations, pins, and the value it gives for a field."""
+"""Observations of records, pins, and the value that memory has for a field."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
 from memplugin.config import MemoryContext
-from memplugin.errors import ConfigError, RecordNotFound
+from memplugin.errors import ConfigError
 from memplugin.memory.backend import Backend
-from memplugin.memory.write import Said, batch_of, embedded, gate_of, indexed
-from memplugin.records import Evidence, MemoryRecord, Resolved, Selection
+from memplugin.memory.write import (
+    Source,
+    embed_proposals,
+    gate_with_settings,
+    index_batch,
+    make_batch,
+)
+from memplugin.records import Evidence, MemoryRecord, Observation, Resolved, Selection
 from memplugin.retrieval.scope import applicable_keys, resolved
 from memplugin.telemetry import names
 from memplugin.telemetry.attributes import believed, written
 from memplugin.text import clean
 from memplugin.write.confidence import rank_observations, weigher
-from memplugin.write.observation import observation
+from memplugin.write.observation import evidence_from
 
 
 def observe(
-    backend: Backend, context: MemoryContext, record_id: str, arguments: Mapping[str, Any]
+    backend: Backend, context: MemoryContext, record_id: str, observation: Observation
 ) -> MemoryRecord:
     """Adds an observation to a record, and makes or strengthens the narrower belief.
 
@@ -28,7 +32,10 @@ def observe(
         backend: Where the record is.
         context: Of the request in which it was observed.
         record_id: What was observed.
-        arguments: As of ``write.observing.observation``.
+        observation: How it turned out.
+
+    Returns:
+        The observed record, as it stands now.
 
     Raises:
         RecordNotFound: no such record in this workspace.
@@ -37,18 +44,18 @@ def observe(
     """
     with backend.tracing.hop(names.UPSERT, context) as hop:
         backend.begin(context, hop)
-        record = found(backend, context.workspace_id, record_id)
-        seen, narrower = observation(
-            record, context=context, config=backend.config, now=backend.clock.now(), **arguments
+        record = backend.get_record(context.workspace_id, record_id)
+        seen, narrower = evidence_from(
+            observation, record, context=context, config=backend.config, now=backend.clock.now()
         )
         proposals = [narrower] if narrower else []
-        vectors = embedded(backend, proposals)
-        batch = batch_of(backend, context, proposals, vectors, Said(), hop)
+        vectors = embed_proposals(backend, proposals)
+        batch = make_batch(backend, context, proposals, vectors, Source(), hop)
         observed = backend.ledger.writes.observe(
-            seen, batch, gate_of(backend), weigher(backend.config)
+            seen, batch, gate_with_settings(backend), weigher(backend.config)
         )
         backend.metrics.written(proposals, observed.receipts)
-        receipts, indexed_at = indexed(backend, context.workspace_id, observed.receipts, vectors)
+        receipts, indexed_at = index_batch(backend, observed.receipts, observed.records, vectors)
         content = backend.tracing.content
         hop.set(
             lambda: {
@@ -63,6 +70,15 @@ def set_pinned(
     backend: Backend, context: MemoryContext, record_id: str, *, pinned: bool
 ) -> MemoryRecord:
     """Pins a record or lets it go.
+
+    Args:
+        backend: The store.
+        context: Whose request it is.
+        record_id: The record.
+        pinned: Whether evidence stops moving its confidence.
+
+    Returns:
+        The record, as it stands now.
 
     Raises:
         RecordNotFound: no such record in this workspace.
@@ -81,10 +97,18 @@ def set_pinned(
 def observations(backend: Backend, context: MemoryContext, record_id: str) -> list[Evidence]:
     """What was observed of a record, that which counts most today first.
 
+    Args:
+        backend: The store.
+        context: Its workspace counts.
+        record_id: The record.
+
+    Returns:
+        By salience, weight and recency.
+
     Raises:
         RecordNotFound: no such record in this workspace.
     """
-    found(backend, context.workspace_id, record_id)
+    backend.get_record(context.workspace_id, record_id)
     ranked = rank_observations(
         backend.ledger.evidence.of_record(context.workspace_id, record_id),
         now=backend.clock.now(),
@@ -96,6 +120,14 @@ def observations(backend: Backend, context: MemoryContext, record_id: str) -> li
 def resolve(backend: Backend, context: MemoryContext, field: str) -> Resolved | None:
     """The value that memory has for a field here; None when nothing that applies claims it.
 
+    Args:
+        backend: The store.
+        context: Whose request it is; its scope decides what applies.
+        field: Of a claim.
+
+    Returns:
+        The value with the record that claims it; None when nothing that applies claims the field.
+
     Raises:
         ConfigError: the field is no name.
     """
@@ -104,18 +136,3 @@ def resolve(backend: Backend, context: MemoryContext, field: str) -> Resolved | 
     name, request = clean(field), context.request_scope
     selection = Selection(context.workspace_id, applicable_keys(request))
     return resolved(backend.ledger.search.claims(selection, [name]), name, request)
-
-
-def found(backend: Backend, workspace_id: str, record_id: str) -> MemoryRecord:
-    """A record of any status.
-
-    Raises:
-        RecordNotFound: no such record in this workspace.
-    """
-    records = backend.ledger.records.get_many(workspace_id, [record_id])
-    if record_id not in records:
-        raise RecordNotFound(
-            f"there is no record {record_id!r} in workspace {workspace_id!r}: "
-            "check the id and the workspace."
-        )
-    return records[record_id]

@@ -1,4 +1,4 @@
-"""The runs of a counterfactual: how many, and what each side answered."""
+"""Runs a stored decision with and without one record each, and compares the answers."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from memplugin.telemetry import names
 from memplugin.telemetry.attributes import left_out
 from memplugin.telemetry.spans import Hop
 from memplugin.text import digest
-from memplugin.use.decide import Settled, next_step
+from memplugin.use.decide import CheckedReply, next_step
 
 OnRun = Callable[[int, int], None]
-"""Told after each run how many are done and how many there are at most."""
+"""Called after each run with how many are done, and how many there are at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Trial:
 
 
 @dataclass(slots=True)
-class Side:
+class _Side:
     """The runs of one call so far."""
 
     call: StoredCall
@@ -95,7 +95,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class _Tried:
     """Both sides of one record.
 
     Attributes:
@@ -103,13 +103,13 @@ class Tried:
     """
 
     comparison: Comparison
-    kept: Side
-    left_out: Side
+    kept: _Side
+    left_out: _Side
     deterministic: bool
 
 
 @dataclass(slots=True)
-class Trying:
+class _Runner:
     """One decision's runs."""
 
     backend: Backend
@@ -127,21 +127,21 @@ class Trying:
         given = self.trial.answer
         self.read = by_class(given) if given else by_structure(self.call.schema)
 
-    def compared(self, kept: Side, left_out: Side) -> Steps[Tried]:
+    def compared(self, kept: _Side, left_out: _Side) -> Steps[_Tried]:
         """Runs both sides until they can be compared; what was run before counts."""
         sure = self._said_to_be_deterministic() and (yield from self._few(kept, left_out))
         if not sure:
             yield from self._fill(kept, self.runs)
             yield from self._fill(left_out, self.runs)
         found = compare(kept.answers, left_out.answers, self.trial.same, deterministic=sure)
-        return Tried(found, kept, left_out, sure)
+        return _Tried(found, kept, left_out, sure)
 
     def _said_to_be_deterministic(self) -> bool:
         if self.trial.deterministic is not None:
             return self.trial.deterministic
         return getattr(self.model, "temperature", None) == 0
 
-    def _few(self, kept: Side, left_out: Side) -> Steps[bool]:
+    def _few(self, kept: _Side, left_out: _Side) -> Steps[bool]:
         """Runs each side a little; False when the model varies all the same.
 
         Two runs with the record and one without show that nothing changes. A change is
@@ -157,15 +157,15 @@ class Trying:
         yield from self._fill(left_out, SURE_RUNS)
         return all(side.agree(self.trial.same) for side in (kept, left_out))
 
-    def _fill(self, side: Side, runs: int) -> Steps[None]:
+    def _fill(self, side: _Side, runs: int) -> Steps[None]:
         while side.asked < runs:
             yield from self._run(side)
             self.done += 1
             if self.trial.on_run:
                 self.trial.on_run(self.done, self.most)
 
-    def _run(self, side: Side) -> Steps[None]:
-        call, replies = side.call, list[Settled]()
+    def _run(self, side: _Side) -> Steps[None]:
+        call, replies = side.call, list[CheckedReply]()
         while next_step(replies, self.backend.config.decide_retries) == "again":
             reply = yield ModelCall(self.model, call.schema, call.messages, call.options, self.hop)
             replies.append(settle(reply, call.schema, self.read))
@@ -186,6 +186,16 @@ def counterfactual(
     trial: Trial,
 ) -> Steps[tuple[Counterfactual, ...]]:
     """Tries each record, and keeps what came of it.
+
+    Args:
+        backend: The store.
+        decision_id: None for the last decision of the context's task.
+        context: Its workspace counts, and its task where no decision is named.
+        model: Decides again.
+        trial: What to try, and how.
+
+    Returns:
+        One for each record, in the order given.
 
     Raises:
         ConfigError: there is no such decision, a record was not shown to it, or the number
@@ -208,8 +218,8 @@ def counterfactual(
     hop = backend.tracing.start(names.LEAVE_OUT, where)
     try:
         most = runs * (1 + len(sides))
-        trying = Trying(backend, model, trial, call, hop, runs, most)
-        found = yield from _tried(backend, decision, trying, sides)
+        runner = _Runner(backend, model, trial, call, hop, runs, most)
+        found = yield from _tried(backend, decision, runner, sides)
         backend.ledger.counterfactuals.save(found)
         hop.set(lambda: left_out(found, at=backend.clock.now()))
         return tuple(found)
@@ -221,13 +231,13 @@ def counterfactual(
 
 
 def _tried(
-    backend: Backend, decision: Decision[Any], trying: Trying, sides: Mapping[str, StoredCall]
+    backend: Backend, decision: Decision[Any], runner: _Runner, sides: Mapping[str, StoredCall]
 ) -> Steps[list[Counterfactual]]:
-    kept = Side(trying.call)
+    kept = _Side(runner.call)
     found: list[Counterfactual] = []
     for record_id, changed in sides.items():
-        tried = yield from trying.compared(kept, Side(changed))
-        found.append(_found(decision, record_id, trying, tried, backend.clock.now()))
+        tried = yield from runner.compared(kept, _Side(changed))
+        found.append(_found(decision, record_id, runner, tried, backend.clock.now()))
     return found
 
 
@@ -285,7 +295,7 @@ def _forgotten(backend: Backend, decision: Decision[Any], record_ids: Sequence[s
 
 
 def _found(
-    decision: Decision[Any], record_id: str, trying: Trying, tried: Tried, at: datetime
+    decision: Decision[Any], record_id: str, runner: _Runner, tried: _Tried, at: datetime
 ) -> Counterfactual:
     compared = tried.comparison
     return Counterfactual(
@@ -303,6 +313,6 @@ def _found(
         with_record=replace(compared.with_record, failed=tried.kept.failed),
         without_record=replace(compared.without_record, failed=tried.left_out.failed),
         cited=record_id in decision.cited_record_ids,
-        model=trying.answered_by,
+        model=runner.answered_by,
         created_at=at,
     )

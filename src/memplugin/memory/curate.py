@@ -1,4 +1,4 @@
-"""What the audit is made from, read from ledger and index."""
+"""Audit, eviction and calibration of a workspace's records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from memplugin.diagnosis.statistics import require_scipy
 from memplugin.errors import ConfigError, StoreError
 from memplugin.learning.eviction import evictions
 from memplugin.memory.backend import Backend, log
-from memplugin.memory.belief import found
 from memplugin.memory.counterfactual import Trial, counterfactual
 from memplugin.memory.index import try_drain
 from memplugin.memory.model_call import Steps
@@ -66,17 +65,26 @@ def _pairs(
     backend: Backend, workspace_id: str, record_ids: Sequence[str]
 ) -> Iterator[tuple[str, str, float]]:
     for start in range(0, len(record_ids), _CHUNK):
-        held = backend.index.fetch(workspace_id, record_ids[start : start + _CHUNK])
-        matrix = np.asarray(list(held.values()), np.float32)
+        vectors = backend.index.fetch(workspace_id, record_ids[start : start + _CHUNK])
+        matrix = np.asarray(list(vectors.values()), np.float32)
         similar = backend.search.similar(
             workspace_id, matrix, _NEIGHBOURS, backend.config.near_duplicate
         )
-        for record_id, hits in zip(held, similar, strict=True):
+        for record_id, hits in zip(vectors, similar, strict=True):
             yield from ((record_id, other, cosine) for other, cosine in hits)
 
 
 def evict(backend: Backend, workspace_id: str, *, dry_run: bool) -> list[Eviction]:
-    """Retires the records of a workspace that credit says should go."""
+    """Retires the records of a workspace that credit says should go.
+
+    Args:
+        backend: The store.
+        workspace_id: The workspace.
+        dry_run: Only says which ones.
+
+    Returns:
+        The records, with the reason for each.
+    """
     sums = backend.ledger.credit.totals(workspace_id, backend.config.learn.weights)
     records = backend.ledger.records.get_many(workspace_id, sums)
     due = evictions(records.values(), sums, backend.config)
@@ -94,11 +102,19 @@ def evict(backend: Backend, workspace_id: str, *, dry_run: bool) -> list[Evictio
 def restore(backend: Backend, record_id: str, context: MemoryContext) -> MemoryRecord:
     """Takes an eviction back.
 
+    Args:
+        backend: The store.
+        record_id: The record.
+        context: Its workspace counts.
+
+    Returns:
+        The record, active again.
+
     Raises:
         RecordNotFound: no such record in this workspace.
         StoreError: it is retired for another reason, or not at all.
     """
-    record = found(backend, context.workspace_id, record_id)
+    record = backend.get_record(context.workspace_id, record_id)
     if record.status != "evicted":
         raise StoreError(
             f"{record_id} is {record.status}: only a record that is evicted can be taken back."
@@ -133,6 +149,17 @@ def calibrate(
     seed: int,
 ) -> Steps[Calibration]:
     """Runs what has not been run yet, and compares.
+
+    Args:
+        backend: The store.
+        workspace_id: The workspace.
+        model: Decides again.
+        sample: How many scored records.
+        trial: How each is tried.
+        seed: Of the sample.
+
+    Returns:
+        How far judge and cosine agree with the counterfactuals.
 
     Raises:
         ConfigError: nothing is scored, or the sample is empty.

@@ -1,4 +1,4 @@
-"""What is done about an answer that goes against memory, as ``on_override`` says."""
+"""The decision hop: a model is asked with the memories in front of it, and the decision kept."""
 
 from __future__ import annotations
 
@@ -20,93 +20,15 @@ from memplugin.telemetry.attributes import decided
 from memplugin.telemetry.spans import Hop
 from memplugin.text import clean
 from memplugin.use.decide import (
-    Asked,
-    Settled,
+    CheckedReply,
+    DecisionRequest,
+    check_reply,
     conclude,
     decision_messages,
     next_step,
-    settle_reply,
 )
 from memplugin.use.overrides import ask_again_messages, enforce, overrides_of
 from memplugin.use.schema import Reasoned, answer_values, decision_schema
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A decision's calls, held against memory.
-
-    Attributes:
-        asked: With the schema that the reply that counts was asked for.
-        replies: Every call, that which asked again included.
-        overrides: Where the reply that counts goes, or went, against memory.
-    """
-
-    asked: Asked
-    replies: tuple[Settled, ...]
-    overrides: tuple[Override, ...] = ()
-
-
-def hold_against_memory(
-    backend: Backend, asked: Asked, replies: tuple[Settled, ...], model: BaseChatModel, hop: Hop
-) -> Steps[Held]:
-    """Looks for overrides in the last reply; asks again once or changes the answer if told to."""
-    held = Held(asked, replies)
-    claims = _claims(backend, asked, replies[-1])
-    found = _overrides(backend, asked, replies[-1], claims)
-    if not found:
-        return held
-    held = replace(held, overrides=found)
-    if backend.config.on_override == "ask_again":
-        return (yield from _asked_again(backend, held, claims, model, hop))
-    return _enforced(held) if backend.config.on_override == "enforce" else held
-
-
-def _claims(backend: Backend, asked: Asked, reply: Settled) -> list[MemoryRecord]:
-    """Every claim of the workspace that applies, whether or not the recall brought it."""
-    fields = [name for name, value in (reply.values or {}).items() if value is not None]
-    scopes = applicable_keys(asked.context.request_scope)
-    return backend.ledger.search.claims(Selection(asked.context.workspace_id, scopes), fields)
-
-
-def _overrides(
-    backend: Backend, asked: Asked, reply: Settled, claims: list[MemoryRecord]
-) -> tuple[Override, ...]:
-    sure = backend.config.override_confidence
-    return overrides_of(reply.values or {}, claims, sure, asked.retrieval)
-
-
-def _asked_again(
-    backend: Backend, held: Held, claims: list[MemoryRecord], model: BaseChatModel, hop: Hop
-) -> Steps[Held]:
-    asked, first = held.asked, held.replies[-1]
-    messages = ask_again_messages(first.reply.values or {}, held.overrides, claims)
-    shown = frozenset(override.record_id for override in held.overrides)
-    schema = _citing(backend, asked, shown)
-    reply = yield ModelCall(model, schema, [*asked.sent, *messages], asked.options, hop)
-    second = replace(settle_reply(reply, schema), asked=messages, shown=shown)
-    replies = (*held.replies, second)
-    if second.status != "decided":  # then the first answer stands, and its flag
-        return replace(held, replies=replies)
-    still = _overrides(backend, asked, second, _claims(backend, asked, second))
-    return Held(replace(asked, schema=schema), replies, still)
-
-
-def _citing(backend: Backend, asked: Asked, shown: frozenset[str]) -> type[Reasoned]:
-    if not backend.config.cite_by_enum:
-        return asked.schema
-    injected = [c.record_id for c in asked.retrieval.injected] if asked.retrieval else []
-    return decision_schema(asked.schema, cite_from=list(dict.fromkeys([*injected, *sorted(shown)])))
-
-
-def _enforced(held: Held) -> Held:
-    last = held.replies[-1]
-    answer, overrides, wrong = enforce(held.asked.schema, last.reply.values or {}, held.overrides)
-    if answer is not None:
-        values = answer_values(held.asked.schema, answer)
-        last = replace(last, answer=answer, values=values)
-    last = replace(last, detail=wrong)
-    return replace(held, replies=(*held.replies[:-1], last), overrides=overrides)
-
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
@@ -121,20 +43,36 @@ def decide(
     model: BaseChatModel,
     given: Retrieval | str | None,
 ) -> Steps[Decision[AnswerT]]:
-    """Asks the model, again where that may help, and stores the decision."""
+    """Asks the model, again where that may help, and stores the decision.
+
+    Args:
+        backend: The store.
+        question: What is to be decided.
+        context: Whose request it is.
+        answer: Its Pydantic model, or what ``decision_schema`` made of one.
+        model: Any chat model with structured output.
+        given: A retrieval or its id; None recalls with the question.
+
+    Returns:
+        The decision; a model that fails is its ``status``.
+
+    Raises:
+        SchemaError: the answer can't become a decision schema.
+        ConfigError: there is no such retrieval.
+    """
     hop = backend.tracing.start(names.USE, context)
     try:
         backend.begin(context, hop)
         with hop.current():
             retrieval = _retrieval(backend, question, context, given)
         _link_search(hop, retrieval)
-        asked = _asked(backend, question, context, answer, retrieval)
-        replies = yield from _replies(backend, asked, model, hop)
-        held = yield from hold_against_memory(backend, asked, replies, model, hop)
+        request = _request(backend, question, context, answer, retrieval)
+        replies = yield from _replies(backend, request, model, hop)
+        compared = yield from _compare_with_memory(backend, request, replies, model, hop)
         decision = conclude(
-            held.asked,
-            held.replies,
-            overrides=held.overrides,
+            compared.request,
+            compared.replies,
+            overrides=compared.overrides,
             stale=_stale(backend, retrieval),
             now=backend.clock.now(),
             span=hop.ref,
@@ -150,11 +88,11 @@ def decide(
         hop.end()
 
 
-def _asked(
+def _request(
     backend: Backend, question: str, context: MemoryContext, answer: type[Any], retrieval: Retrieval
-) -> Asked:
+) -> DecisionRequest:
     schema = _schema(backend, answer, retrieval)
-    return Asked(
+    return DecisionRequest(
         id=backend.new_id("d"),
         context=context,
         question=clean(question),
@@ -166,12 +104,12 @@ def _asked(
 
 
 def _replies(
-    backend: Backend, asked: Asked, model: BaseChatModel, hop: Hop
-) -> Steps[tuple[Settled, ...]]:
-    replies: list[Settled] = []
+    backend: Backend, request: DecisionRequest, model: BaseChatModel, hop: Hop
+) -> Steps[tuple[CheckedReply, ...]]:
+    replies: list[CheckedReply] = []
     while next_step(replies, backend.config.decide_retries) == "again":
-        reply = yield ModelCall(model, asked.schema, asked.sent, asked.options, hop)
-        replies.append(settle_reply(reply, asked.schema))
+        reply = yield ModelCall(model, request.schema, request.sent, request.options, hop)
+        replies.append(check_reply(reply, request.schema))
     return tuple(replies)
 
 
@@ -179,24 +117,16 @@ def _retrieval(
     backend: Backend, question: str, context: MemoryContext, given: Retrieval | str | None
 ) -> Retrieval:
     if given is None:
-        asked = recall.request(backend, question, context, DEFAULT_K, None, None)
-        return recall.recall(backend, asked)
-    found = (
-        backend.ledger.retrievals.get(context.workspace_id, clean(given))
-        if isinstance(given, str)
-        else given
-    )
-    if found is None:
+        request = recall.checked_request(backend, question, context, DEFAULT_K)
+        return recall.recall(backend, request)
+    if isinstance(given, str):
+        return recall.stored_retrieval(backend, context.workspace_id, clean(given))
+    if given.workspace_id != context.workspace_id:
         raise ConfigError(
-            f"there is no retrieval {given!r} in workspace {context.workspace_id!r}: pass the "
-            "Retrieval, its id, or None to recall with the question."
-        )
-    if found.workspace_id != context.workspace_id:
-        raise ConfigError(
-            f"retrieval {found.id!r} is of workspace {found.workspace_id!r}, and the context's "
+            f"retrieval {given.id!r} is of workspace {given.workspace_id!r}, and the context's "
             f"is {context.workspace_id!r}: recall with the same context."
         )
-    return found
+    return given
 
 
 def _link_search(hop: Hop, retrieval: Retrieval) -> None:
@@ -217,3 +147,95 @@ def _stale(backend: Backend, retrieval: Retrieval) -> set[str]:
     ids = [candidate.record_id for candidate in retrieval.candidates]
     records = backend.ledger.records.get_many(retrieval.workspace_id, ids)
     return {i for i in ids if i not in records or records[i].status != "active"}
+
+
+# ---------------------------------------------------------------- answers against memory
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A decision's calls, compared with memory.
+
+    Attributes:
+        request: With the schema of the reply that counts.
+        replies: Every call, that which asked again included.
+        overrides: Where the reply that counts goes, or went, against memory.
+    """
+
+    request: DecisionRequest
+    replies: tuple[CheckedReply, ...]
+    overrides: tuple[Override, ...] = ()
+
+
+def _compare_with_memory(
+    backend: Backend,
+    request: DecisionRequest,
+    replies: tuple[CheckedReply, ...],
+    model: BaseChatModel,
+    hop: Hop,
+) -> Steps[_Compared]:
+    """Looks for overrides in the last reply; does about them what ``on_override`` says."""
+    compared = _Compared(request, replies)
+    claims = _claims(backend, request, replies[-1])
+    found = _overrides(backend, request, replies[-1], claims)
+    if not found:
+        return compared
+    compared = replace(compared, overrides=found)
+    if backend.config.on_override == "ask_again":
+        return (yield from _ask_again(backend, compared, claims, model, hop))
+    return _enforce(compared) if backend.config.on_override == "enforce" else compared
+
+
+def _claims(backend: Backend, request: DecisionRequest, reply: CheckedReply) -> list[MemoryRecord]:
+    """Every claim of the workspace that applies, whether or not the recall brought it."""
+    fields = [name for name, value in (reply.values or {}).items() if value is not None]
+    scopes = applicable_keys(request.context.request_scope)
+    return backend.ledger.search.claims(Selection(request.context.workspace_id, scopes), fields)
+
+
+def _overrides(
+    backend: Backend, request: DecisionRequest, reply: CheckedReply, claims: list[MemoryRecord]
+) -> tuple[Override, ...]:
+    sure = backend.config.override_confidence
+    return overrides_of(reply.values or {}, claims, sure, request.retrieval)
+
+
+def _ask_again(
+    backend: Backend,
+    compared: _Compared,
+    claims: list[MemoryRecord],
+    model: BaseChatModel,
+    hop: Hop,
+) -> Steps[_Compared]:
+    request, first = compared.request, compared.replies[-1]
+    messages = ask_again_messages(first.reply.values or {}, compared.overrides, claims)
+    shown = frozenset(override.record_id for override in compared.overrides)
+    schema = _citing(backend, request, shown)
+    reply = yield ModelCall(model, schema, [*request.sent, *messages], request.options, hop)
+    second = replace(check_reply(reply, schema), follow_up=messages, shown=shown)
+    replies = (*compared.replies, second)
+    if second.status != "decided":  # then the first answer stands, and its flag
+        return replace(compared, replies=replies)
+    still = _overrides(backend, request, second, _claims(backend, request, second))
+    return _Compared(replace(request, schema=schema), replies, still)
+
+
+def _citing(backend: Backend, request: DecisionRequest, shown: frozenset[str]) -> type[Reasoned]:
+    if not backend.config.cite_by_enum:
+        return request.schema
+    injected = [c.record_id for c in request.retrieval.injected] if request.retrieval else []
+    return decision_schema(
+        request.schema, cite_from=list(dict.fromkeys([*injected, *sorted(shown)]))
+    )
+
+
+def _enforce(compared: _Compared) -> _Compared:
+    last = compared.replies[-1]
+    answer, overrides, wrong = enforce(
+        compared.request.schema, last.reply.values or {}, compared.overrides
+    )
+    if answer is not None:
+        values = answer_values(compared.request.schema, answer)
+        last = replace(last, answer=answer, values=values)
+    last = replace(last, detail=wrong)
+    return replace(compared, replies=(*compared.replies[:-1], last), overrides=overrides)

@@ -1,4 +1,4 @@
-"""Reading back: a task's record, the census, and the verdict, with exact ranks."""
+"""A task as a block, its record from the ledger, and the verdict on it, with exact ranks."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from memplugin.diagnosis.evidence_search import Census, look_up
 from memplugin.diagnosis.task_record import RetrievalEntry, TaskRecord, retrieval_entry
 from memplugin.errors import ConfigError
 from memplugin.memory.backend import Backend
-from memplugin.memory.recall import explain, request
+from memplugin.memory.recall import checked_request, explain
 from memplugin.records import MACHINE, Explanation, Judgement, Need, Retrieval, Verdict
 from memplugin.telemetry import names
 from memplugin.telemetry.attributes import finished
 from memplugin.text import clean_json
 
 
-def diagnose(backend: Backend, workspace_id: str, task_id: str, need: Need) -> Verdict:
-    """Names the stage at which a task failed.
-
-    Raises:
-        ConfigError: the workspace has no such task.
-    """
-    return judge(backend, task_record(backend, workspace_id, task_id), need)
-
-
 def judge(backend: Backend, record: TaskRecord, need: Need) -> Verdict:
-    """Names the stage, given the task's record, and keeps that for reports."""
+    """Names the stage, given the task's record, and keeps that for reports.
+
+    Args:
+        backend: The store.
+        record: The task's.
+        need: What should have been used.
+
+    Returns:
+        The verdict.
+    """
     need = Need.from_json(clean_json(need.to_json()))
     verdict = attribute(record, need, census(backend, record, need))
     if verdict.cause != "no_need":  # a verdict of before, with a need, says more
@@ -53,7 +53,13 @@ def _judgement(backend: Backend, record: TaskRecord, need: Need, verdict: Verdic
 
 
 def publish(backend: Backend, record: TaskRecord, verdict: Verdict | None) -> None:
-    """Shows a task's outcome and verdict on a span of its own, under the task's id."""
+    """Shows a task's outcome and verdict on a span of its own, under the task's id.
+
+    Args:
+        backend: The store.
+        record: The task's.
+        verdict: None when there is none.
+    """
     context = MemoryContext(
         workspace_id=record.workspace_id,
         session_id=record.sessions[-1] if record.sessions else record.task_id,
@@ -66,6 +72,14 @@ def publish(backend: Backend, record: TaskRecord, verdict: Verdict | None) -> No
 
 def task_record(backend: Backend, workspace_id: str, task_id: str) -> TaskRecord:
     """Builds a task's record from the ledger.
+
+    Args:
+        backend: The store.
+        workspace_id: The workspace.
+        task_id: The task.
+
+    Returns:
+        The record.
 
     Raises:
         ConfigError: the workspace has no such task.
@@ -80,7 +94,17 @@ def task_record(backend: Backend, workspace_id: str, task_id: str) -> TaskRecord
 
 
 def census(backend: Backend, record: TaskRecord, need: Need) -> Census:
-    """What the store holds about a need, and where it stood for the task's retrieval."""
+    """What the store holds about a need, and where it stood for the task's retrieval.
+
+    Args:
+        backend: The store.
+        record: The task's.
+        need: What should have been used.
+
+    Returns:
+        Records, proposals and turns; and an explanation for each record that the retrieval did not
+        bring.
+    """
     found = look_up(backend.ledger, record.workspace_id, need)
     if record.retrieval is None:
         return found
@@ -102,6 +126,14 @@ def census(backend: Backend, record: TaskRecord, need: Need) -> Census:
 
 def explain_retrieval(backend: Backend, retrieval: Retrieval, record_id: str) -> Explanation:
     """Where a record stood for a retrieval.
+
+    Args:
+        backend: The store.
+        retrieval: The retrieval.
+        record_id: The record.
+
+    Returns:
+        Its rank, or what excluded it.
 
     Raises:
         RecordNotFound: no such record in this workspace.
@@ -126,7 +158,7 @@ def _explain(
         task_id=task_id,
         scope=cast(dict[str, Any], retrieval.filters.get("scope") or {}),
     )
-    asked = request(
+    request = checked_request(
         backend,
         retrieval.query or "",
         context,
@@ -137,7 +169,7 @@ def _explain(
         if retrieval.policy in backend.policies
         else retrieval.policy.split("@")[0],
     )
-    return explain(backend, asked, record_id, retrieval.at)
+    return explain(backend, request, record_id, retrieval.at)
 
 
 @dataclass(slots=True)
@@ -162,7 +194,17 @@ class Task:
         user_id: str | None = None,
         attempt: int = 1,
     ) -> MemoryContext:
-        """The context of one session of this task."""
+        """The context of one session of this task.
+
+        Args:
+            session_id: The session.
+            scope: What the request is about.
+            user_id: Whose it is.
+            attempt: Which attempt at the task, from 1.
+
+        Returns:
+            The context, to give to every call.
+        """
         return MemoryContext(
             workspace_id=self.workspace_id,
             session_id=session_id,

@@ -63,6 +63,9 @@ def emit(
         service: ``service.name`` of the sender.
         again: Also when it was emitted before, and also the spans that were sampled.
 
+    Returns:
+        What was sent, or why nothing was.
+
     Raises:
         ConfigError: the workspace has no such task, or the spans did not arrive.
     """
@@ -87,9 +90,9 @@ def emit(
 
 def _wanted(ledger: SqlLedger, workspace_id: str, task_id: str, *, again: bool) -> list[PastHop]:
     past = replace(
-        read_past(ledger, workspace_id, task_id), verdict=_verdict(ledger, workspace_id, task_id)
+        _read_past(ledger, workspace_id, task_id), verdict=_verdict(ledger, workspace_id, task_id)
     )
-    hops = task_hops(past, read_writers(ledger, past))
+    hops = task_hops(past, _read_writers(ledger, past))
     own = [hop for hop in hops if hop.context.task_id == task_id]
     if not own:
         raise ConfigError(
@@ -115,8 +118,17 @@ def _verdict(ledger: SqlLedger, workspace_id: str, task_id: str) -> Verdict | No
     return Verdict(last.stage, last.cause or "", last.record_id, last.rank, last.evidence)
 
 
-def read_past(ledger: SqlLedger, workspace_id: str, task_id: str) -> TaskPast:
-    """Reads everything that the ledger holds of one task."""
+def _read_past(ledger: SqlLedger, workspace_id: str, task_id: str) -> TaskPast:
+    """Reads everything that the ledger holds of one task.
+
+    Args:
+        ledger: The ledger.
+        workspace_id: The workspace.
+        task_id: The task.
+
+    Returns:
+        Rows, their spans, and the records and retrievals that they name.
+    """
     rows = ledger.history.task_rows(workspace_id, task_id)
     named = {p.record_id for p in rows.proposals if p.record_id}
     named |= {c.record_id for r in rows.retrievals for c in r.candidates}
@@ -132,11 +144,11 @@ def read_past(ledger: SqlLedger, workspace_id: str, task_id: str) -> TaskPast:
     )
 
 
-def read_writers(ledger: SqlLedger, past: TaskPast) -> list[TaskPast]:
+def _read_writers(ledger: SqlLedger, past: TaskPast) -> list[TaskPast]:
     """Reads the other tasks in which a task's records were written or replaced."""
     proposals = ledger.history.proposals_of(past.workspace_id, past.records)
     tasks = dict.fromkeys(p.task_id for p in proposals if p.task_id != past.task_id)
-    return [read_past(ledger, past.workspace_id, task_id) for task_id in tasks]
+    return [_read_past(ledger, past.workspace_id, task_id) for task_id in tasks]
 
 
 def _used(ledger: SqlLedger, workspace_id: str, rows: TaskRows) -> dict[str, Retrieval]:

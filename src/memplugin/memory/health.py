@@ -1,4 +1,4 @@
-"""What ``memplugin doctor`` looks at, and what it finds wrong."""
+"""The state of a store, and what is wrong with it, as ``memplugin doctor`` shows it."""
 
 from __future__ import annotations
 

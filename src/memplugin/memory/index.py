@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
@@ -12,7 +13,10 @@ from numpy.typing import NDArray
 from memplugin.memory.backend import Backend, log
 from memplugin.memory.open import EMBEDDER_FACT, Location, Parts, described, open_backend
 from memplugin.ports import AROUND, Vectors
-from memplugin.records import MemoryRecord
+from memplugin.records import MemoryRecord, Noun
+
+Progress = Callable[[int, int], None]
+"""Called with how much is done, and of how much."""
 
 CHUNK = 256
 """Records embedded and indexed at a time: an outbox of any length needs this much memory."""
@@ -58,7 +62,7 @@ def index_records(
     return now
 
 
-def texts_of(records: Sequence[MemoryRecord]) -> list[str]:
+def _texts_of(records: Sequence[MemoryRecord]) -> list[str]:
     """Every text of these records that is embedded."""
     return [r.content for r in records] + [r.around for r in records if r.around]
 
@@ -91,11 +95,17 @@ def _drain_workspace(backend: Backend, workspace_id: str, records: Sequence[Memo
     if gone:
         remove(backend, workspace_id, gone)
     new = [record for record in records if record.status != "forgotten"]
-    index_records(backend, new, embed(backend, texts_of(new)))
+    index_records(backend, new, embed(backend, _texts_of(new)))
 
 
 def remove(backend: Backend, workspace_id: str, record_ids: Sequence[str]) -> None:
-    """Deletes vectors, then says so in the ledger."""
+    """Deletes vectors, then says so in the ledger.
+
+    Args:
+        backend: The store.
+        workspace_id: The workspace.
+        record_ids: Whose vectors go.
+    """
     backend.index.delete(workspace_id, [k for i in record_ids for k in (i, i + AROUND)])
     backend.ledger.records.mark_unindexed(workspace_id, record_ids)
 
@@ -119,16 +129,30 @@ def rows(vectors: Mapping[str, NDArray[np.float32]], texts: Sequence[str]) -> Ve
     return np.asarray([vectors[text] for text in texts], dtype=np.float32)
 
 
-Progress = Callable[[int, int], None]
-"""Called with how many records are done, of how many."""
+@dataclass(frozen=True, slots=True)
+class Reindexed(Noun):
+    """What came of building the index anew.
+
+    Attributes:
+        indexed: How many records.
+        embedder: The model, as the store names it from now on.
+    """
+
+    indexed: int
+    embedder: str
 
 
-def reindex(location: Location, parts: Parts, progress: Progress) -> int:
+def reindex(location: Location, parts: Parts, progress: Progress | None = None) -> int:
     """Empties the index and fills it again; with another embedding model too.
 
     It may be interrupted at any point: first every record goes back to the outbox, then
     the vectors go, then the store names the new model. Whatever is left in the outbox is
     indexed at the next opening, by the model the store names then.
+
+    Args:
+        location: Where the store is.
+        parts: The embedding model, above all.
+        progress: Called with how many records are done, and of how many.
 
     Returns:
         How many records were indexed.
@@ -143,6 +167,8 @@ def reindex(location: Location, parts: Parts, progress: Progress) -> int:
         backend.index.clear()
         backend.ledger.facts.replace(EMBEDDER_FACT, described(backend.embedder))
         total = int(backend.ledger.maintenance.statistics()["outbox"])
+        if progress is None:
+            return drain(backend)
         progress(0, total)
         return drain(backend, lambda done: progress(done, total))
     finally:

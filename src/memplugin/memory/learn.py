@@ -1,9 +1,9 @@
-"""Cosines of what was shown and what was done, many rows at a time."""
+"""Scores whether shown memories were followed: by a judge, and by the cosine of both texts."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,18 +23,19 @@ from memplugin.learning.follow_judge import (
     read_judgement,
 )
 from memplugin.memory.backend import Backend, log
+from memplugin.memory.index import Progress
 from memplugin.memory.model_batch import Messages, aask_all, ask_all
 from memplugin.records import LearnReport, Score, Shown
 from memplugin.text import clean
 
 Vector = NDArray[np.float32]
 
-HELD = 4_096
-"""Vectors of records' contents that are held: the same few are shown again and again."""
+MOST_CACHED = 4_096
+"""Vectors of records' contents that are kept: the same few are shown again and again."""
 
 
 @dataclass(slots=True)
-class Comparer:
+class _Comparer:
     """Embeds contents and actions with the store's own model.
 
     Attributes:
@@ -66,7 +67,7 @@ class Comparer:
     def _vectors(self, rows: Sequence[Shown], failures: dict[str, str]) -> dict[str, Vector]:
         if not rows or self._missing:
             return {}
-        if len(self._contents) > HELD:
+        if len(self._contents) > MOST_CACHED:
             self._contents.clear()
         contents = {row.content for row in rows}
         actions = {row.action for row in rows}
@@ -113,9 +114,6 @@ def _score(row: Shown, both: tuple[Vector | None, Vector | None], failure: str |
     found = cosine(content, action)
     return Score(row, cosine=found, error=None if found is not None else "cosine: not a number")
 
-
-Progress = Callable[[int, int], None]
-"""Told how many rows are done, and of how many."""
 
 CHUNK = 64
 """Rows read and embedded together."""
@@ -189,7 +187,7 @@ class _Run:
     version: str | None
     numbers: Sequence[int]
     found: int
-    comparer: Comparer
+    comparer: _Comparer
     waiting: list[Score] = field(default_factory=list[Score])
     asked: int = 0
     reached: bool = False
@@ -219,7 +217,7 @@ class _Run:
             version=judge_version(backend.config.learn) if judge else None,
             numbers=numbers[: wanted.limit],
             found=len(numbers),
-            comparer=Comparer(backend, needed=judge is None),
+            comparer=_Comparer(backend, needed=judge is None),
         )
 
     def compare(self) -> None:

@@ -16,8 +16,8 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 
-from memplugin.chat.errors import read_failure
-from memplugin.chat.reply import StructuredReply, read_reply
+from memplugin.chat.errors import aask, ask
+from memplugin.chat.reply import StructuredReply
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def ask_all(
     """
     waiting: dict[Future[StructuredReply], T] = {}
 
-    def settle(timeout: float | None) -> bool:
+    def take_done(timeout: float | None) -> bool:
         done, _ = wait(waiting, timeout, return_when=FIRST_COMPLETED)
         more = True
         for future in done:  # every one: what was answered is not thrown away
@@ -56,11 +56,11 @@ def ask_all(
     pool = ContextThreadPoolExecutor(concurrency)
     try:
         for about, messages in questions:
-            waiting[pool.submit(_ask, model, messages)] = about
-            if not settle(None if len(waiting) >= AHEAD else 0):
+            waiting[pool.submit(ask, model, messages)] = about
+            if not take_done(None if len(waiting) >= AHEAD else 0):
                 return
         while waiting:
-            if not settle(None):
+            if not take_done(None):
                 return
     finally:
         pool.shutdown(cancel_futures=True)
@@ -73,11 +73,18 @@ async def aask_all(
     *,
     concurrency: int,
 ) -> None:
-    """``ask_all``, awaiting the model; questions and answers are dealt with in threads."""
+    """``ask_all``, awaiting the model; questions and answers are dealt with in threads.
+
+    Args:
+        model: Bound to a schema.
+        questions: What each is about, and what to send.
+        take: Called in a thread.
+        concurrency: Most calls at a time.
+    """
     waiting: dict[asyncio.Task[StructuredReply], T] = {}
     gate = asyncio.Semaphore(concurrency)
 
-    async def settle(timeout: float | None) -> bool:
+    async def take_done(timeout: float | None) -> bool:
         done, _ = await asyncio.wait(waiting, timeout=timeout, return_when=FIRST_COMPLETED)
         more = True
         for task in done:
@@ -88,10 +95,10 @@ async def aask_all(
         while (question := await asyncio.to_thread(next, questions, None)) is not None:
             about, messages = question
             waiting[asyncio.create_task(_aask(model, messages, gate))] = about
-            if not await settle(None if len(waiting) >= AHEAD else 0):
+            if not await take_done(None if len(waiting) >= AHEAD else 0):
                 return
         while waiting:
-            if not await settle(None):
+            if not await take_done(None):
                 return
     finally:
         for task in waiting:
@@ -100,18 +107,8 @@ async def aask_all(
             await asyncio.gather(*waiting, return_exceptions=True)
 
 
-def _ask(model: Runnable[Any, Any], messages: Messages) -> StructuredReply:
-    try:
-        return read_reply(model.invoke(list(messages)))
-    except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
-        return read_failure(error)
-
-
 async def _aask(
     model: Runnable[Any, Any], messages: Messages, gate: asyncio.Semaphore
 ) -> StructuredReply:
     async with gate:
-        try:
-            return read_reply(await model.ainvoke(list(messages)))
-        except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
-            return read_failure(error)
+        return await aask(model, messages)

@@ -20,8 +20,8 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 from pydantic import BaseModel
 
-from memplugin.chat.errors import read_failure
-from memplugin.chat.reply import StructuredReply, read_reply, structured
+from memplugin.chat.errors import aask, ask
+from memplugin.chat.reply import StructuredReply, structured
 from memplugin.records import Json
 from memplugin.telemetry.spans import Hop
 
@@ -62,7 +62,10 @@ def run(steps: Steps[ResultT]) -> ResultT:
     try:
         call = next(steps)
         while True:
-            call = steps.send(_ask(call))
+            prepared = call.prepared()  # a schema or option that can't work is the caller's error
+            with call.current():
+                reply = ask(prepared, call.messages)
+            call = steps.send(reply)
     except StopIteration as stop:
         return cast(ResultT, stop.value)
     finally:
@@ -74,7 +77,9 @@ async def arun(steps: Steps[ResultT]) -> ResultT:
     try:
         call, result = await asyncio.to_thread(_advance, steps, None)
         while call is not None:
-            reply = await _aask(call)
+            prepared = call.prepared()
+            with call.current():
+                reply = await aask(prepared, call.messages)
             call, result = await asyncio.to_thread(_advance, steps, reply)
         return cast(ResultT, result)
     finally:
@@ -103,21 +108,3 @@ def _advance(
         return (next(steps) if reply is None else steps.send(reply)), None
     except StopIteration as stop:
         return None, cast(ResultT, stop.value)
-
-
-def _ask(call: ModelCall) -> StructuredReply:
-    prepared = call.prepared()  # a schema or an option that can't work is the caller's error
-    with call.current():
-        try:
-            return read_reply(prepared.invoke(list(call.messages)))
-        except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
-            return read_failure(error)
-
-
-async def _aask(call: ModelCall) -> StructuredReply:
-    prepared = call.prepared()
-    with call.current():
-        try:
-            return read_reply(await prepared.ainvoke(list(call.messages)))
-        except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
-            return read_failure(error)

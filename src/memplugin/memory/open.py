@@ -1,11 +1,11 @@
-"""Where a store is. Light: nothing here imports an index or an embedding model."""
+"""Opening a store: where it is, what a caller may bring along, and the one way to a ``Backend``."""
 
 from __future__ import annotations
 
 import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import metadata
@@ -35,6 +35,10 @@ from memplugin.write.gate import BUILT_IN_CHECKS, Check
 LEDGER_FILE = "ledger.db"
 """Name of the ledger in a store's folder."""
 
+EMBEDDER_FACT = "embedder"
+HASH_KEY_FACT = "content_hash_key"
+STORE_ID_FACT = "store_id"
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -47,6 +51,14 @@ class Location:
     @classmethod
     def of(cls, path: str | Path | None, ledger_url: str | None, index_url: str | None) -> Location:
         """Reads what the caller gave.
+
+        Args:
+            path: A folder for ledger and index; made when it is not there.
+            ledger_url: Of a ledger that is not in the folder.
+            index_url: Of an index that is not in the folder.
+
+        Returns:
+            Where both are.
 
         Raises:
             ConfigError: neither or only half of a place was given.
@@ -77,9 +89,6 @@ class Location:
         return None
 
 
-EMBEDDER_FACT = "embedder"
-
-
 @dataclass(frozen=True, slots=True)
 class RecordedEmbedder:
     """What a store remembers of its embedder."""
@@ -98,16 +107,12 @@ def recorded_embedder(ledger_url: str) -> RecordedEmbedder | None:
     Raises:
         StoreError: there is no such store, or it can't be read.
     """
-    with survey(ledger_url) as backend:
-        stored = backend.fact(EMBEDDER_FACT)
+    with survey(ledger_url) as store:
+        stored = store.fact(EMBEDDER_FACT)
     if stored is None:
         return None
     name, dimension, fingerprint = stored.rsplit(" ", 2)  # a folder's name may have blanks
     return RecordedEmbedder(name, int(dimension), fingerprint)
-
-
-HASH_KEY_FACT = "content_hash_key"
-STORE_ID_FACT = "store_id"
 
 
 class SystemClock:
@@ -118,7 +123,7 @@ class SystemClock:
         return datetime.now(UTC)
 
 
-def random_id(prefix: str) -> str:
+def _random_id(prefix: str) -> str:
     """A new id that nothing else has."""
     return f"{prefix}_{uuid.uuid4().hex}"
 
@@ -138,33 +143,52 @@ class Parts:
     policies: Sequence[Policy] = ()
 
 
-def open_backend(location: Location, parts: Parts, *, rebuilding: bool = False) -> Backend:
-    """Opens ledger, index and embedder.
+def open_backend(
+    location: Location, parts: Parts, *, must_exist: bool = False, rebuilding: bool = False
+) -> Backend:
+    """Opens ledger, index and embedder; makes the store when it is not there.
 
     Args:
         location: Where it is.
         parts: What the caller brings along.
-        rebuilding: The store must be there, and the embedder may be another one than it
-            was filled with (``reindex``, which records it when the old vectors are gone).
+        must_exist: The store must be there. Its index and embedder are opened when they are
+            first used; the embedder is the one that the store names, unless ``parts`` has
+            another. One that can't be loaded, or does not fit, is an error of the call that
+            needs it.
+        rebuilding: The store must be there, and the embedder may be another one than it was
+            filled with (``reindex``, which records it when the old vectors are gone).
+
+    Returns:
+        The open store.
 
     Raises:
         EmbedderMismatch: the store was filled with another embedding model.
         StoreError: the ledger or the index could not be opened.
         EmbedderError: the embedding model could not be loaded.
     """
-    ledger = SqlLedger.open(location.ledger_url, create=not rebuilding)
+    ledger = SqlLedger.open(location.ledger_url, create=not (must_exist or rebuilding))
     try:
-        embedder = make_embedder(parts.embeddings, cache_dir=location.cache, onnx=parts.onnx)
-        if not rebuilding:
-            mine = described(embedder)
-            check_embedder(ledger.facts.setdefault(EMBEDDER_FACT, mine), mine)
-        index = ChromaIndex.open(
-            location.index, dimension=embedder.dimension, store_id=store_id(ledger)
-        )
+        if must_exist:
+            index, embedder = _opened_when_used(location, ledger, parts)
+        else:
+            embedder = make_embedder(parts.embeddings, cache_dir=location.cache, onnx=parts.onnx)
+            if not rebuilding:
+                mine = described(embedder)
+                _check_embedder(ledger.facts.setdefault(EMBEDDER_FACT, mine), mine)
+            index = _open_index(location, ledger, embedder.dimension)
+        return assemble(ledger, index, embedder, parts, server=location.server)
     except BaseException:
         ledger.close()
         raise
-    return assemble(ledger, index, embedder, parts, server=location.server)
+
+
+def open_existing(location: Location, parts: Parts | None = None) -> Backend:
+    """Opens a store that is there; its index and embedder when they are first used.
+
+    Raises:
+        StoreError: there is no store, or it can't be opened.
+    """
+    return open_backend(location, parts or Parts(), must_exist=True)
 
 
 def assemble(
@@ -175,7 +199,21 @@ def assemble(
     *,
     server: tuple[str, int] | None = None,
 ) -> Backend:
-    """Puts a store together from its parts."""
+    """Puts a store together from its parts.
+
+    Args:
+        ledger: Open.
+        index: Open.
+        embedder: Of the index's dimension.
+        parts: What the caller brings along.
+        server: Host and port for the spans; None for a store in this process.
+
+    Returns:
+        The open store.
+
+    Raises:
+        ConfigError: the configured policy is unknown.
+    """
     config = parts.config or MemoryConfig.from_env()
     policies: Mapping[str, Policy] = {**BUILT_IN, **{p.name: p for p in parts.policies}}
     if config.policy not in policies:
@@ -206,7 +244,7 @@ def assemble(
             backlog=ledger.records.backlog,
         ),
         clock=parts.clock or SystemClock(),
-        new_id=parts.ids or random_id,
+        new_id=parts.ids or _random_id,
         checks=parts.checks,
         policies=policies,
     )
@@ -214,7 +252,7 @@ def assemble(
 
 def store_id(ledger: SqlLedger) -> str:
     """The store's own id, made when it is first asked for."""
-    return ledger.facts.setdefault(STORE_ID_FACT, random_id("st"))
+    return ledger.facts.setdefault(STORE_ID_FACT, _random_id("st"))
 
 
 def _hash_key(ledger: SqlLedger, config: MemoryConfig) -> bytes:
@@ -228,7 +266,7 @@ def described(embedder: Embedder) -> str:
     return f"{embedder.name} {embedder.dimension} {embedder.fingerprint}"
 
 
-def check_embedder(stored: str, mine: str) -> None:
+def _check_embedder(stored: str, mine: str) -> None:
     """Compares two embedders by their descriptions.
 
     Raises:
@@ -242,45 +280,32 @@ def check_embedder(stored: str, mine: str) -> None:
         )
 
 
-def open_existing(location: Location, parts: Parts | None = None) -> Backend:
-    """Opens a store that is there; its index and embedder when they are first used.
-
-    The embedder is the one the store names, unless ``parts`` brings another. One that
-    can't be loaded, or does not fit, is an error of the call that needs it.
-
-    Raises:
-        StoreError: there is no store, or it can't be opened.
-    """
-    ledger = SqlLedger.open(location.ledger_url, create=False)
-    try:
-        recorded = recorded_embedder(location.ledger_url)
-        given = parts or Parts()
-        if given.embeddings is None and recorded:
-            given = replace(given, embeddings=recorded.name)
-        embedder = cast(Embedder, _Late(lambda: _embedder(location, given, recorded)))
-        index = cast(VectorIndex, _Late(lambda: _index(location, ledger, recorded, embedder)))
-        return assemble(ledger, index, embedder, given, server=location.server)
-    except BaseException:
-        ledger.close()
-        raise
-
-
-def _embedder(location: Location, parts: Parts, recorded: RecordedEmbedder | None) -> Embedder:
-    embedder = make_embedder(parts.embeddings, cache_dir=location.cache, onnx=parts.onnx)
-    if recorded:
-        check_embedder(str(recorded), described(embedder))
-    return embedder
-
-
-def _index(
-    location: Location,
-    ledger: SqlLedger,
-    recorded: RecordedEmbedder | None,
-    embedder: Embedder,
-) -> VectorIndex:
-    # Deleting a vector needs the dimension only, and no model for it.
-    dimension = recorded.dimension if recorded else embedder.dimension
+def _open_index(location: Location, ledger: SqlLedger, dimension: int) -> ChromaIndex:
     return ChromaIndex.open(location.index, dimension=dimension, store_id=store_id(ledger))
+
+
+def _opened_when_used(
+    location: Location, ledger: SqlLedger, parts: Parts
+) -> tuple[VectorIndex, Embedder]:
+    recorded = recorded_embedder(location.ledger_url)
+    model = parts.embeddings
+    if model is None and recorded:
+        model = recorded.name
+
+    def load() -> Embedder:
+        loaded = make_embedder(model, cache_dir=location.cache, onnx=parts.onnx)
+        if recorded:
+            _check_embedder(str(recorded), described(loaded))
+        return loaded
+
+    embedder = cast(Embedder, _Late(load))
+    # Deleting a vector needs the dimension only, and no model for it.
+    index = _Late(
+        lambda: _open_index(
+            location, ledger, recorded.dimension if recorded else embedder.dimension
+        )
+    )
+    return cast(VectorIndex, index), embedder
 
 
 class _Late:

@@ -1,4 +1,4 @@
-"""The hops that end things: an attempt's outcome, and forgetting."""
+"""Keeps how an attempt ended, and forgets records."""
 
 from __future__ import annotations
 
@@ -25,6 +25,17 @@ def report(
     confidence: float,
 ) -> Outcome:
     """Keeps how an attempt ended; reporting the attempt again replaces it.
+
+    Args:
+        backend: The store.
+        context: Whose attempt it is.
+        succeeded: Whether it passed.
+        failure_mode: How it failed, in a word.
+        action: What the agent did.
+        confidence: Of the report, 0 to 1.
+
+    Returns:
+        The outcome, with its value.
 
     Raises:
         ConfigError: confidence is not between 0 and 1.
@@ -61,6 +72,15 @@ def report(
 
 def forget(backend: Backend, context: MemoryContext, record_id: str, reason: str) -> MemoryRecord:
     """Leaves a tombstone without content, in the ledger first and then in the index.
+
+    Args:
+        backend: The store.
+        context: Its workspace counts.
+        record_id: The record.
+        reason: Why; it is kept.
+
+    Returns:
+        The tombstone.
 
     Raises:
         RecordNotFound: no such record in this workspace.

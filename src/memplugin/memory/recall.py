@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from memplugin.config import MemoryContext
-from memplugin.errors import ConfigError, RecordNotFound
+from memplugin.errors import ConfigError
 from memplugin.memory.backend import Backend
 from memplugin.memory.candidates import Found, Request, gather
 from memplugin.records import Candidate, Explanation, MemoryRecord, Retrieval
@@ -20,15 +20,26 @@ from memplugin.text import clean
 from memplugin.use.prompt import render
 
 
-def request(
+def checked_request(
     backend: Backend,
     query: str,
     context: MemoryContext,
     k: int,
-    kinds: Iterable[str] | None,
-    policy: str | None,
+    kinds: Iterable[str] | None = None,
+    policy: str | None = None,
 ) -> Request:
-    """Checks what a caller asked for.
+    """Checks what a caller asks for.
+
+    Args:
+        backend: The store.
+        query: A text.
+        context: Whose request it is.
+        k: How many are shown by rank.
+        kinds: None for every kind.
+        policy: None for the configured one.
+
+    Returns:
+        The request, cleaned.
 
     Raises:
         ConfigError: the query is no text, k is below 1, kinds is a text or empty, or there
@@ -51,20 +62,20 @@ def request(
     return Request(clean(query), context, k, named, backend.policies[chosen])
 
 
-def recall(backend: Backend, asked: Request) -> Retrieval:
+def recall(backend: Backend, request: Request) -> Retrieval:
     """Runs a retrieval, stores it, and shows it on its span."""
-    context = asked.context
+    context = request.context
     with (
-        backend.metrics.recalling(asked.policy.label),
+        backend.metrics.recalling(request.policy.label),
         backend.tracing.hop(names.SEARCH, context) as hop,
     ):
         backend.begin(context, hop)
-        found = gather(backend, asked, depth=asked.depth)
+        found = gather(backend, request, depth=request.depth)
         candidates = choose(
-            rank(found.hits, asked.policy),
-            limits(backend, asked.k, floored=asked.policy.floored),
+            rank(found.hits, request.policy),
+            limits(backend, request.k, floored=request.policy.floored),
         )
-        retrieval = _retrieval(backend, asked, found, candidates, hop)
+        retrieval = _retrieval(backend, request, found, candidates, hop)
         backend.ledger.retrievals.save(retrieval, context.arm, context.attempt)
         _trace(backend, retrieval, hop)
     backend.metrics.recalled(retrieval)
@@ -72,23 +83,23 @@ def recall(backend: Backend, asked: Request) -> Retrieval:
 
 
 def _retrieval(
-    backend: Backend, asked: Request, found: Found, candidates: Sequence[Candidate], hop: Hop
+    backend: Backend, request: Request, found: Found, candidates: Sequence[Candidate], hop: Hop
 ) -> Retrieval:
-    context = asked.context
+    context = request.context
     shown = [c for c in candidates if c.injected]
     return Retrieval(
         id=backend.new_id("r"),
         workspace_id=context.workspace_id,
         task_id=context.task,
         session_id=context.session_id,
-        query=asked.query,
+        query=request.query,
         filters={
             "workspace_id": context.workspace_id,
-            "kind": sorted(asked.kinds) if asked.kinds is not None else None,
+            "kind": sorted(request.kinds) if request.kinds is not None else None,
             "scope": context.request_scope,
         },
-        k=asked.k,
-        policy=asked.policy.label,
+        k=request.k,
+        policy=request.policy.label,
         candidates=tuple(candidates),
         total=found.total,
         shown=len(shown),
@@ -102,7 +113,16 @@ def _retrieval(
 
 
 def limits(backend: Backend, k: int, *, floored: bool) -> Limits:
-    """What a recall is cut by, as the store is configured."""
+    """What a recall is cut by, as the store is configured.
+
+    Args:
+        backend: The store.
+        k: How many are shown by rank.
+        floored: Whether the policy has a relevance floor.
+
+    Returns:
+        The limits.
+    """
     config = backend.config
     return Limits(
         k=k,
@@ -124,45 +144,72 @@ def _trace(backend: Backend, retrieval: Retrieval, hop: Hop) -> None:
         hop.link(candidate.traceparent, "written_by")
 
 
+def stored_retrieval(backend: Backend, workspace_id: str, retrieval_id: str) -> Retrieval:
+    """A retrieval that is there.
+
+    Args:
+        backend: The store.
+        workspace_id: The workspace.
+        retrieval_id: Its id.
+
+    Returns:
+        The retrieval.
+
+    Raises:
+        ConfigError: there is none of this id in the workspace.
+    """
+    found = backend.ledger.retrievals.get(workspace_id, retrieval_id)
+    if found is None:
+        raise ConfigError(
+            f"there is no retrieval {retrieval_id!r} in workspace {workspace_id!r}: pass the "
+            "Retrieval, its id, or None to recall with the question."
+        )
+    return found
+
+
 # ---------------------------------------------------------------- explain
 
 
-def explain(backend: Backend, asked: Request, record_id: str, as_of: datetime) -> Explanation:
+def explain(backend: Backend, request: Request, record_id: str, as_of: datetime) -> Explanation:
     """Where a record stood for a retrieval, also beyond the depth that was searched.
 
     Ranks every selected record that was there at the time, with the confidence that it has
     by now.
 
+    Args:
+        backend: The store.
+        request: Of the retrieval.
+        record_id: The record.
+        as_of: When the retrieval was made.
+
+    Returns:
+        Its rank, or what excluded it.
+
     Raises:
         RecordNotFound: no such record in this workspace.
     """
-    context = asked.context
-    record = backend.ledger.records.get_many(context.workspace_id, [record_id]).get(record_id)
-    if record is None:
-        raise RecordNotFound(
-            f"there is no record {record_id!r} in workspace {context.workspace_id!r}: "
-            "check the id and the workspace."
-        )
-    excluded = _excluded_by(record, asked, as_of)
+    context = request.context
+    record = backend.get_record(context.workspace_id, record_id)
+    excluded = _excluded_by(record, request, as_of)
     if excluded:
         return Explanation(record_id, None, 0, excluded)
-    depth = max(asked.depth, backend.ledger.search.count(asked.selection))
-    found = gather(backend, asked, depth=depth, at=as_of)
+    depth = max(request.depth, backend.ledger.search.count(request.selection))
+    found = gather(backend, request, depth=depth, at=as_of)
     was_there = [h for h in found.hits if h.applies and h.record.created_at <= as_of]
-    ranked: list[Ranked] = rank(was_there, asked.policy)
+    ranked: list[Ranked] = rank(was_there, request.policy)
     # With a source missing, the rank would not be the one that the retrieval gave.
     complete = not found.degraded
     place = next((r.rank for r in ranked if complete and r.hit.record.id == record_id), None)
     return Explanation(record_id, place, len(ranked), None)
 
 
-def _excluded_by(record: MemoryRecord, asked: Request, as_of: datetime) -> str | None:
+def _excluded_by(record: MemoryRecord, request: Request, as_of: datetime) -> str | None:
     if record.created_at > as_of:
         return "not_written_yet"
     if record.retired_at and record.retired_at <= as_of:
         return "status"
-    if asked.kinds is not None and record.kind not in asked.kinds:
+    if request.kinds is not None and record.kind not in request.kinds:
         return "kinds"
-    if not applies(record.scope, asked.context.request_scope):
+    if not applies(record.scope, request.context.request_scope):
         return "scope"
     return None

@@ -1,4 +1,4 @@
-"""What a decision would have been shown under another k or another policy."""
+"""A stored decision, run again: as it was, or with other memories, another k or policy."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from memplugin.errors import ConfigError
 from memplugin.memory.backend import Backend
 from memplugin.memory.candidates import gather
 from memplugin.memory.model_call import ModelCall, Steps
-from memplugin.memory.recall import limits, request
+from memplugin.memory.recall import checked_request, limits
 from memplugin.records import Candidate, Decision, MemoryRecord, Retrieval
 from memplugin.retrieval.cutoff import choose
 from memplugin.retrieval.rank import Hit, Ranked, rank
-from memplugin.use.decide import Settled, next_step
+from memplugin.use.decide import CheckedReply, next_step
 from memplugin.use.prompt import render
 
 _RELEVANT = ("dense", "around", "lexical", "topic")
@@ -53,6 +53,15 @@ def shown_again(
     asks its own sources, so that the query is recalled again: among the records that were
     there then and still are, as sure as they were then where that is stored. How much is
     shown at most (budget, floor, standing ones) is what the store is configured with now.
+
+    Args:
+        backend: The store.
+        retrieval: That fed the decision.
+        k: None for the same.
+        policy: None for the same ranking.
+
+    Returns:
+        The candidates that are shown, in rank order; and notes.
 
     Raises:
         ConfigError: k is below 1, or there is no such policy.
@@ -150,8 +159,8 @@ def _recalled(
         scope=cast(dict[str, Any], retrieval.filters.get("scope") or {}),
     )
     kinds = cast(list[str] | None, retrieval.filters.get("kind"))
-    asked = request(backend, retrieval.query, context, k, kinds, policy)
-    found = gather(backend, asked, depth=asked.depth, at=retrieval.created_at)
+    request = checked_request(backend, retrieval.query, context, k, kinds, policy)
+    found = gather(backend, request, depth=request.depth, at=retrieval.created_at)
     then = {candidate.record_id: candidate for candidate in retrieval.candidates}
     hits = [
         replace(hit, record=_as_then(hit.record, then[hit.record.id]))
@@ -165,7 +174,7 @@ def _recalled(
         notes.append(f"{later} records written since were left out of the recall")
     if gone := _retired(backend, retrieval):
         notes.append(f"no longer active, and so not recalled again: {', '.join(gone)}")
-    cut = choose(rank(hits, asked.policy), limits(backend, k, floored=asked.policy.floored))
+    cut = choose(rank(hits, request.policy), limits(backend, k, floored=request.policy.floored))
     return cut, tuple(notes)
 
 
@@ -185,6 +194,17 @@ def replay(
 ) -> Steps[Replay]:
     """Runs the call that a decision rests on, again where the reply is unusable.
 
+    Args:
+        backend: The store.
+        decision_id: The decision.
+        context: Its workspace counts.
+        model: The same model or another one.
+        changes: What is to be different.
+        answer: The class that was decided for; None reads replies by the stored schema.
+
+    Returns:
+        Both runs beside each other.
+
     Raises:
         ConfigError: there is no such decision, or what is to be changed is not in it.
     """
@@ -193,7 +213,7 @@ def replay(
     read = by_class(answer) if answer else by_structure(stored.schema)
     retrieval = _retrieval(backend, decision)
     call, notes = _changed(backend, stored, retrieval, changes)
-    replies: list[Settled] = []
+    replies: list[CheckedReply] = []
     while next_step(replies, backend.config.decide_retries) == "again":
         reply = yield ModelCall(model, call.schema, call.messages, call.options)
         replies.append(settle(reply, call.schema, read))
@@ -215,6 +235,14 @@ def replay(
 
 def stored_decision(backend: Backend, workspace_id: str, decision_id: str) -> Decision[Any]:
     """A decision that is there.
+
+    Args:
+        backend: The store.
+        workspace_id: The workspace.
+        decision_id: Its id.
+
+    Returns:
+        The decision.
 
     Raises:
         ConfigError: there is none of this id in the workspace.

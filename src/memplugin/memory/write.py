@@ -15,7 +15,7 @@ from memplugin.memory.backend import Backend, log
 from memplugin.memory.index import embed, index_records, rows
 from memplugin.memory.model_call import ModelCall, Steps
 from memplugin.ports import Batch, Rule
-from memplugin.records import Known, Proposal, Ruling, Turn, WriteReceipt
+from memplugin.records import Known, MemoryRecord, Proposal, Ruling, Turn, WriteReceipt
 from memplugin.telemetry import names
 from memplugin.telemetry.attributes import written
 from memplugin.telemetry.spans import Hop
@@ -30,8 +30,8 @@ NEAR_NEIGHBOURS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a batch was taken from: nothing for a plain write."""
+class Source:
+    """What a batch was extracted from: nothing for a plain write."""
 
     turns: Sequence[Turn] = ()
     extractor: str | None = None
@@ -41,16 +41,35 @@ class Said:
 def store_proposals(
     backend: Backend, context: MemoryContext, proposals: Sequence[Proposal]
 ) -> list[WriteReceipt]:
-    """Settles proposals that a caller made."""
+    """Stores proposals that a caller made.
+
+    Args:
+        backend: The store.
+        context: Whose request it is.
+        proposals: Checked.
+
+    Returns:
+        A receipt for each, in their order.
+    """
     with backend.tracing.hop(names.UPSERT, context) as hop:
         backend.begin(context, hop)
-        return _settle(backend, context, proposals, Said(), hop)
+        return _store(backend, context, proposals, Source(), hop)
 
 
 def remember(
     backend: Backend, context: MemoryContext, turns: Sequence[Turn], model: BaseChatModel
 ) -> Steps[list[WriteReceipt]]:
-    """Extracts proposals from the turns no one has read yet, and settles them."""
+    """Extracts proposals from the turns no one has read yet, and stores them.
+
+    Args:
+        backend: The store.
+        context: Whose conversation it is.
+        turns: The conversation so far.
+        model: Extracts.
+
+    Returns:
+        A receipt for each proposal; one ``failed`` receipt when the reply can't be used.
+    """
     version = extractor_version(backend.config)
     hop = backend.tracing.start(names.UPSERT, context)
     try:
@@ -79,7 +98,7 @@ def remember(
         when = _when_said(backend, context, unread)
         turns = [when.get(turn.id, turn) for turn in turns]
         unread = [when.get(turn.id, turn) for turn in unread]
-        said = Said(unread, version)
+        source = Source(unread, version)
         proposals: Sequence[Proposal] = ()
         if any(turn.role in backend.config.trusted_roles for turn in unread):
             # The session's date is that of its last turn, also when it is read again later.
@@ -91,13 +110,13 @@ def remember(
                 backend.config.structured_output,
                 hop,
             )
-            said = replace(said, failure=extraction_failure(reply))
-            if said.failure is None:
+            source = replace(source, failure=extraction_failure(reply))
+            if source.failure is None:
                 proposals = proposals_from(
                     reply, turns, context=context, now=now, config=backend.config, unread_ids=new
                 )
             hop.set({names.REQUEST_MODEL: reply.model})
-        return _settle(backend, context, proposals, said, hop)
+        return _store(backend, context, proposals, source, hop)
     except BaseException as error:
         hop.failed(error)
         raise
@@ -117,52 +136,70 @@ def _when_said(
     }
 
 
-def _settle(
-    backend: Backend, context: MemoryContext, proposals: Sequence[Proposal], said: Said, hop: Hop
+def _store(
+    backend: Backend,
+    context: MemoryContext,
+    proposals: Sequence[Proposal],
+    source: Source,
+    hop: Hop,
 ) -> list[WriteReceipt]:
-    vectors = embedded(backend, proposals)
-    batch = batch_of(backend, context, proposals, vectors, said, hop)
-    receipts = backend.ledger.writes.settle(batch, gate_of(backend), weigher(backend.config))
-    backend.metrics.written(proposals, receipts)
-    receipts, indexed_at = indexed(backend, context.workspace_id, receipts, vectors)
+    vectors = embed_proposals(backend, proposals)
+    batch = make_batch(backend, context, proposals, vectors, source, hop)
+    settled = backend.ledger.writes.settle(
+        batch, gate_with_settings(backend), weigher(backend.config)
+    )
+    backend.metrics.written(proposals, settled.receipts)
+    receipts, indexed_at = index_batch(backend, settled.receipts, settled.records, vectors)
     hop.set(
         lambda: written(
             proposals,
             receipts,
             backend.tracing.content,
             at=batch.now,
-            turns=len(said.turns) if said.extractor else None,
-            extractor=said.extractor,
+            turns=len(source.turns) if source.extractor else None,
+            extractor=source.extractor,
             indexed_at=indexed_at,
         )
     )
     return receipts
 
 
-def batch_of(
+def make_batch(
     backend: Backend,
     context: MemoryContext,
     proposals: Sequence[Proposal],
     vectors: Mapping[str, NDArray[np.float32]],
-    said: Said,
+    source: Source,
     hop: Hop,
 ) -> Batch:
-    """Proposals as the ledger takes them, with what is near to them."""
+    """Proposals as the ledger takes them, with what is near to them.
+
+    Args:
+        backend: The store.
+        context: Whose request it is.
+        proposals: Checked.
+        vectors: By text; empty when the model gave none.
+        source: What the proposals were taken from.
+        hop: Whose span the rows carry.
+
+    Returns:
+        The batch.
+    """
     return Batch(
         context=context,
         proposals=proposals,
         now=backend.clock.now(),
-        turns=said.turns,
-        extractor=said.extractor,
+        turns=source.turns,
+        extractor=source.extractor,
         keep_turns=backend.config.keep_turns,
         near=_near(backend, context.workspace_id, proposals, vectors) if vectors else {},
-        failure=said.failure,
+        failure=source.failure,
         span=hop.ref,
         seed_strength=backend.config.seed_strength,
     )
 
 
-def gate_of(backend: Backend) -> Rule:
+def gate_with_settings(backend: Backend) -> Rule:
     """The gate with a store's checks and settings."""
 
     def gate(proposal: Proposal, known: Known) -> Ruling:
@@ -171,7 +208,9 @@ def gate_of(backend: Backend) -> Rule:
     return gate
 
 
-def embedded(backend: Backend, proposals: Sequence[Proposal]) -> Mapping[str, NDArray[np.float32]]:
+def embed_proposals(
+    backend: Backend, proposals: Sequence[Proposal]
+) -> Mapping[str, NDArray[np.float32]]:
     """The vectors of every text of some proposals; none where the model gives none."""
     texts = [p.content for p in proposals if p.content.strip()]
     texts += [p.around for p in proposals if p.around]
@@ -203,29 +242,28 @@ def _near(
     return near
 
 
-def indexed(
+def index_batch(
     backend: Backend,
-    workspace_id: str,
     receipts: Sequence[WriteReceipt],
+    records: Sequence[MemoryRecord],
     vectors: Mapping[str, NDArray[np.float32]],
 ) -> tuple[list[WriteReceipt], datetime | None]:
-    """Receipts as they are with the new records in the index, and when it took them."""
-    waiting = {
-        r.record_id
-        for r in receipts
-        if r.record_id and not r.indexed and r.ruling in ("accepted", "superseded")
-    }
-    if not waiting or not vectors:
-        return list(receipts), None
+    """Puts a batch's records into the index; they stay in the outbox where that fails.
+
+    Args:
+        backend: The store.
+        receipts: Of the batch.
+        records: Those that the index does not hold yet.
+        vectors: By text.
+
+    Returns:
+        The receipts as they are now, and when the index took the records.
+    """
+    ready = [record for record in records if record.content in vectors]
     try:
-        records = [
-            record
-            for record in backend.ledger.records.get_many(workspace_id, waiting).values()
-            if record.status == "active" and record.content in vectors
-        ]
-        indexed_at = index_records(backend, records, vectors)
+        indexed_at = index_records(backend, ready, vectors)
     except Exception as error:  # noqa: BLE001 -- the ledger has the record: it waits in the outbox
         log.warning("stored, to be indexed later: %s", error)
         return list(receipts), None
-    done = {record.id for record in records}
+    done = {record.id for record in ready}
     return [replace(r, indexed=True) if r.record_id in done else r for r in receipts], indexed_at

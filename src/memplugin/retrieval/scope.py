@@ -46,6 +46,14 @@ def linked(scope: Scope, request: Mapping[str, str], keys: Collection[str]) -> b
 
     Nothing else of the scope is asked for: a record about the same property is linked,
     whatever trade it is about.
+
+    Args:
+        scope: The record's.
+        request: The request's.
+        keys: Of a scope that name the thing a request is about.
+
+    Returns:
+        Whether it does.
     """
     return any(key in scope and scope[key] == request.get(key) for key in keys)
 
@@ -89,6 +97,9 @@ def resolved(
         records: In any order; retired ones and those of other scopes count for nothing.
         field: Of a claim.
         request: The request's scope.
+
+    Returns:
+        The value with its record; None when no record claims the field.
     """
     claiming = [
         record

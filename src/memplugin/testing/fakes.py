@@ -1,4 +1,4 @@
-"""Fakes for the tests of code that uses memplugin: no model, no network, the same each time."""
+"""A clock, ids, an embedder and a vector index for tests: the same each time."""
 
 from __future__ import annotations
 

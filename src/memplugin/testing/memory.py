@@ -37,6 +37,20 @@ def memory_for_tests(
 
     Without a ``config`` there is no relevance floor: the fake embedder's cosines say
     nothing about meaning.
+
+    Args:
+        ledger_url: Of a real ledger; SQLite in memory when left out.
+        config: None has no relevance floor.
+        embedder: None for ``HashingEmbedder``.
+        index: None for ``InMemoryIndex``.
+        clock: None begins at ``START`` and goes on by a second each time.
+        tracer_provider: None for the global one.
+        meter_provider: None for the global one.
+        checks: The gate.
+        policies: Beside the built-in ones.
+
+    Returns:
+        The open store; it needs no closing.
     """
     parts = Parts(
         config=config or MemoryConfig(floor=-1.0),

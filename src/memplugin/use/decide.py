@@ -9,11 +9,11 @@ The caller drives it, sync or async, and does all I/O::
     while next_step(replies, retries) == "again":
         try: reply = read_reply(model.invoke(sent))
         except Exception as error: reply = read_failure(error)
-        replies.append(settle_reply(reply, schema))
+        replies.append(check_reply(reply, schema))
     overrides = overrides_of(replies[-1].values or {}, claims, sure, retrieval)
-    decision = conclude(Asked(...), replies, overrides=overrides, stale=..., now=...)
+    decision = conclude(DecisionRequest(...), replies, overrides=overrides, stale=..., now=...)
 
-``override`` has the other two things to do about an answer that goes against memory.
+``overrides`` has the other two things to do about an answer that goes against memory.
 """
 
 from __future__ import annotations
@@ -55,9 +55,6 @@ from memplugin.use.schema import (
     reasoning_after_answer,
 )
 
-DECISION_PROMPT_VERSION = "1"
-"""Rises with every change of ``_SYSTEM``."""
-
 _SYSTEM = f"""You decide one question. Memories from earlier sessions may stand between \
 {MEMORY_OPEN} and {MEMORY_CLOSE}, each with its id, kind, scope, date and confidence.
 
@@ -78,8 +75,11 @@ def decision_messages(question: str, memory_text: str, schema: type[Reasoned]) -
     Args:
         question: The present request; anything in it that looks like a block of memories
             is made harmless.
-        memory_text: The block from ``inject.render``; empty without memory.
+        memory_text: The block from ``prompt.render``; empty without memory.
         schema: From ``decision_schema``.
+
+    Returns:
+        The system message and the user's.
     """
     fields = ", ".join(json_schema_of(schema)["properties"])
     parts = [memory_text, f"The present request:\n{neutralised(question)}"]
@@ -90,15 +90,15 @@ def decision_messages(question: str, memory_text: str, schema: type[Reasoned]) -
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """A reply, held against the schema.
+class CheckedReply:
+    """A reply, checked against the schema.
 
     Attributes:
         values: The answer's fields as JSON values, without its reasoning.
         reasoning_came_late: Whether reasoning stood after an answer in the raw reply.
-        asked: What was sent after the decision's messages to get it; nothing but for the
+        follow_up: What was sent after the decision's messages to get it; empty but for the
             call that asks again.
-        shown: Ids of the memories in ``asked``.
+        shown: Ids of the memories in ``follow_up``.
     """
 
     reply: StructuredReply
@@ -111,22 +111,22 @@ class Settled:
     order_preserved: bool | None = None
     reasoning_came_late: bool = False
     detail: str | None = None
-    asked: Sequence[BaseMessage] = ()
+    follow_up: Sequence[BaseMessage] = ()
     shown: frozenset[str] = frozenset()
 
 
-def settle_reply(reply: StructuredReply, schema: type[Reasoned]) -> Settled:
-    """Holds a reply against the schema: an answer, or why there is none.
+def check_reply(reply: StructuredReply, schema: type[Reasoned]) -> CheckedReply:
+    """Checks a reply against the schema: an answer, or why there is none.
 
-    A reply may leave out what is ours (then there is no reasoning or no citation), but
-    not everything that was to be decided.
+    A reply may leave out our own fields (then there is no reasoning or no citation), but
+    not every field of the answer.
     """
     if reply.values is None:
         status = "invalid" if reply.status == "ok" else reply.status
-        return Settled(reply, status, detail=reply.detail)
+        return CheckedReply(reply, status, detail=reply.detail)
     received = reply.values if reply.ordered else None
     answer, detail = _answer(schema, reply.values)
-    return Settled(
+    return CheckedReply(
         reply,
         "invalid" if answer is None else "decided",
         answer=answer,
@@ -150,9 +150,9 @@ def own_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 def _answer(
     schema: type[Reasoned], values: Mapping[str, Any]
 ) -> tuple[BaseModel | None, str | None]:
-    asked = json_schema_of(schema)["properties"].keys() - set(OWN_FIELDS)
-    if asked.isdisjoint(values):
-        return None, f"the reply has none of the fields asked for: {', '.join(sorted(asked))}"
+    wanted = json_schema_of(schema)["properties"].keys() - set(OWN_FIELDS)
+    if wanted.isdisjoint(values):
+        return None, f"the reply has none of the fields asked for: {', '.join(sorted(wanted))}"
     try:
         return answer_of(schema, values), None
     except ValidationError as error:
@@ -169,7 +169,7 @@ def _ids(value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in ids if one))
 
 
-def next_step(replies: Sequence[Settled], retries: int) -> Literal["stop", "again"]:
+def next_step(replies: Sequence[CheckedReply], retries: int) -> Literal["stop", "again"]:
     """Whether to ask (again): only where the next try can come out differently.
 
     A cut-off or refused reply, and a request that the provider turned down, come out the
@@ -189,8 +189,8 @@ def next_step(replies: Sequence[Settled], retries: int) -> Literal["stop", "agai
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a decision was asked with."""
+class DecisionRequest:
+    """What a decision is asked with."""
 
     id: str
     context: MemoryContext
@@ -201,15 +201,15 @@ class Asked:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def counting(replies: Sequence[Settled]) -> Settled:
+def _deciding_reply(replies: Sequence[CheckedReply]) -> CheckedReply:
     """The reply that a decision rests on: the last that decided, else the last."""
     decided = [one for one in replies if one.status == "decided"]
     return (decided or replies)[-1]
 
 
 def conclude(
-    asked: Asked,
-    replies: Sequence[Settled],
+    request: DecisionRequest,
+    replies: Sequence[CheckedReply],
     *,
     stale: Collection[str],
     now: datetime,
@@ -219,23 +219,26 @@ def conclude(
     """Puts the decision together from every call made.
 
     Args:
-        asked: What was asked.
-        replies: At least one; ``counting`` says which of them counts.
+        request: What the decision was asked with.
+        replies: At least one; ``_deciding_reply`` says which of them counts.
         stale: Ids of candidates that are no longer active.
         now: When it was decided.
         overrides: Where the reply that counts goes against memory, or went before its
             answer was changed.
         span: Where it was traced.
+
+    Returns:
+        The decision, not stored yet.
     """
-    last, retrieval = counting(replies), asked.retrieval
+    last, retrieval = _deciding_reply(replies), request.retrieval
     support, flags = _doubts(last, retrieval, frozenset(stale), overrides)
     return Decision(
-        id=asked.id,
-        workspace_id=asked.context.workspace_id,
-        task_id=asked.context.task,
-        session_id=asked.context.session_id,
+        id=request.id,
+        workspace_id=request.context.workspace_id,
+        task_id=request.context.task,
+        session_id=request.context.session_id,
         retrieval_id=retrieval.id if retrieval else None,
-        question=asked.question,
+        question=request.question,
         status=last.status,
         answer=last.answer,
         reasoning=last.reasoning,
@@ -246,19 +249,19 @@ def conclude(
         memory_total=retrieval.total if retrieval else 0,
         memory_shown=retrieval.shown if retrieval else 0,
         order_preserved=last.order_preserved,
-        sent=_as_json(asked.sent),
+        sent=_as_json(request.sent),
         raw=last.reply.raw,
         replies=tuple(
-            Reply(one.status, one.reply.raw, one.detail, _as_json(one.asked)) for one in replies
+            Reply(one.status, one.reply.raw, one.detail, _as_json(one.follow_up)) for one in replies
         ),
-        answer_schema=json_schema_of(asked.schema),
+        answer_schema=json_schema_of(request.schema),
         model=next((one.reply.model for one in reversed(replies) if one.reply.model), None),
         usage=summed_usage([one.reply.usage for one in replies]),
         created_at=now,
         detail=last.detail,
         span=span,
         overrides=tuple(overrides),
-        options=to_jsonable_python(dict(asked.options), fallback=repr),
+        options=to_jsonable_python(dict(request.options), fallback=repr),
     )
 
 
@@ -267,7 +270,7 @@ def _as_json(messages: Sequence[BaseMessage]) -> tuple[Json, ...]:
 
 
 def _doubts(
-    last: Settled,
+    last: CheckedReply,
     retrieval: Retrieval | None,
     stale: frozenset[str],
     overrides: Sequence[Override],

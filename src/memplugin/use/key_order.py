@@ -73,6 +73,9 @@ def reasoning_after_answer(
         received: The reply's values, in the order received.
         reasoning: Tells the reasoning fields.
         neutral: Fields that are neither, such as the citations.
+
+    Returns:
+        Whether it did; False where there was no order to see.
     """
     for nodes, value in _objects_received([schema], received):
         known = {key for node in nodes for key in cast(Json, node["properties"])}

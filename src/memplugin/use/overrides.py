@@ -1,4 +1,4 @@
-"""Which record supports the chosen answer, and whether the model was shown it."""
+"""Answers that go against memory: finding them, asking again, enforcing; and what supports one."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ def chosen_support(
         answer: The answer's fields as JSON values, without its reasoning.
         cited: Ids that the model cited.
         candidates: All of the retrieval, also those that were cut.
+
+    Returns:
+        The best-ranked such record; None when there is none.
     """
     applicable = [c for c in candidates if c.cut != "inapplicable_scope"]
     named = [_whole_word(text) for text in _texts(answer) if len(text) >= _SHORTEST]
@@ -75,9 +78,6 @@ def _whole_word(text: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
 
 
-ASK_AGAIN_PROMPT_VERSION = "1"
-"""Rises with every change of ``_ASK_AGAIN``."""
-
 _ASK_AGAIN = """Your answer names another value than memory does, for {fields}. These are the \
 memories that hold here, each with what it claims:
 
@@ -108,6 +108,9 @@ def overrides_of(
         claims: Of active records that apply to the request, in any order.
         sure: Confidence from which a claim counts without being pinned.
         retrieval: The one that fed the decision, for the records' ranks.
+
+    Returns:
+        One for each field that goes against memory.
     """
     return tuple(
         _override(field, said, against, retrieval)
@@ -168,6 +171,9 @@ def ask_again_messages(
             answers is an error at some providers.
         overrides: What the reply goes against; at least one.
         claims: The records among which theirs are.
+
+    Returns:
+        The model's answer, and the user's message about it.
     """
     named = {override.record_id for override in overrides}
     block = render_claims(record for record in claims if record.id in named)

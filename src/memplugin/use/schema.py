@@ -1,4 +1,4 @@
-"""What every decision schema begins with."""
+"""The decision schema: an answer model with reasoning and citations before its fields."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ OWN_FIELDS = tuple(Reasoned.model_fields)
 """Our fields, in the order in which they are generated."""
 
 
-def made_from(schema: type[Reasoned]) -> Made:
+def _made_from(schema: type[Reasoned]) -> Made:
     """What a decision schema was made from."""
     return schema._made  # pyright: ignore[reportPrivateUsage] -- underscored, since a public name could clash with an answer's field
 
 
 def json_schema_of(schema: type[Reasoned]) -> Json:
     """The strict JSON schema of a decision schema, made once; not to be changed."""
-    return schema._strict  # pyright: ignore[reportPrivateUsage] -- see made_from
+    return schema._strict  # pyright: ignore[reportPrivateUsage] -- see _made_from
 
 
 _DEFAULTS = frozenset({"default", "default_factory", "validate_default"})
@@ -115,6 +115,9 @@ def decision_schema(
         answer_fields: Fields that are part of the answer though they are called like
             reasoning (``cancellation_reason``).
 
+    Returns:
+        The schema; the same class again when it is one already and nothing changes.
+
     Raises:
         SchemaError: reasoning after an answer, a free dict, a field called like ours, or
             no model with fields.
@@ -134,7 +137,7 @@ def decision_schema(
 
 
 def _extended(schema: type[Reasoned], added: Made) -> type[Reasoned]:
-    old = made_from(schema)
+    old = _made_from(schema)
     made = Made(
         old.answer,
         old.answer_fields | added.answer_fields,
@@ -156,8 +159,8 @@ def _built(made: Made) -> type[Reasoned]:
             **_own_fields(made),
             **{name: _required(info) for name, info in answer.model_fields.items()},
         )
-        schema._made = made  # pyright: ignore[reportPrivateUsage] -- see made_from
-        schema._strict = schema.model_json_schema()  # pyright: ignore[reportPrivateUsage] -- see made_from
+        schema._made = made  # pyright: ignore[reportPrivateUsage] -- see _made_from
+        schema._strict = schema.model_json_schema()  # pyright: ignore[reportPrivateUsage] -- see _made_from
     except PydanticUserError as error:
         raise SchemaError(
             f"{answer.__name__} can't be written as a JSON schema ({error.message}): give its "
@@ -236,9 +239,9 @@ def _check_order(schema: Json, made: Made) -> None:
     )
 
 
-def answer_type(schema: type[Reasoned]) -> type[BaseModel]:
+def _answer_type(schema: type[Reasoned]) -> type[BaseModel]:
     """The caller's model that a decision schema was built from."""
-    return made_from(schema).answer
+    return _made_from(schema).answer
 
 
 def answer_of(schema: type[Reasoned], values: Mapping[str, Any]) -> BaseModel:
@@ -249,7 +252,7 @@ def answer_of(schema: type[Reasoned], values: Mapping[str, Any]) -> BaseModel:
     Raises:
         pydantic.ValidationError: the values don't fit.
     """
-    model = answer_type(schema)
+    model = _answer_type(schema)
     own = {key: value for key, value in values.items() if key not in OWN_FIELDS}
     return null_means_default(lambda v: model.model_validate_json(json.dumps(v)), own)
 
@@ -265,7 +268,7 @@ def problems_of(error: ValidationError) -> str:
 def keys_of(schema: type[Reasoned]) -> dict[str, str]:
     """The answer's fields by name, each with the key that it has in a reply."""
     keys = [key for key in json_schema_of(schema)["properties"] if key not in OWN_FIELDS]
-    return dict(zip(answer_type(schema).model_fields, keys, strict=True))
+    return dict(zip(_answer_type(schema).model_fields, keys, strict=True))
 
 
 def answer_values(schema: type[Reasoned], answer: BaseModel) -> Json:
@@ -280,7 +283,7 @@ def answer_values(schema: type[Reasoned], answer: BaseModel) -> Json:
 
 
 def _reasons(schema: type[Reasoned]) -> key_order.IsReasoning:
-    answers = made_from(schema).answer_fields
+    answers = _made_from(schema).answer_fields
     ours = ("memory_reasoning", "considered")
     return lambda name: name in ours or (name not in answers and key_order.is_reasoning(name))
 

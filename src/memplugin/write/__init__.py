@@ -1,1 +1,5 @@
-"""From a conversation to records: extraction, then the gate."""
+"""From what is said or written to proposals, and the gate that rules on them.
+
+Extraction, checks, confidence and observations, as pure functions: what is stored and indexed
+is decided here and done in ``memory``.
+"""

@@ -1,4 +1,4 @@
-"""What a check of the gate can say of a proposal, and the built-in checks in their order."""
+"""The built-in checks of the gate, in their order, and what a check can say of a proposal."""
 
 from __future__ import annotations
 

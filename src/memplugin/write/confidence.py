@@ -56,6 +56,9 @@ def confidence_of(belief: Belief, evidence: Iterable[Evidence], config: MemoryCo
         belief: Its seed and scope. One that is pinned stays as it is.
         evidence: All of it, in any order.
         config: The policy, and how many specialisations lower a belief.
+
+    Returns:
+        From 0 to 1.
     """
     if belief.pinned_at is not None:
         return belief.pinned_at
@@ -114,6 +117,9 @@ def rank_observations(
         evidence: In any order; equal ones are ordered by time, the newest first.
         now: From when on age counts; what lies after it is not older than now.
         half_life: Age at which an observation counts half.
+
+    Returns:
+        Each with its weight today, the heaviest first.
     """
 
     def score(piece: Evidence) -> float:

@@ -61,6 +61,9 @@ def occurred_at(
         phrase: The words it was said in, which stand in the turn.
         said_at: When it was said; also the answer where nothing else is known.
         zone: The session's time zone.
+
+    Returns:
+        With a time zone.
     """
     try:
         given = _parsed(value, zone) if value else None

@@ -1,6 +1,6 @@
 """Extraction: from a model's reply to proposals. No model is called here.
 
-The other half, what the model is sent, is in ``prompt``; all of it is reached from here.
+What the model is sent is in ``extraction_prompt`` and ``extraction_schema``.
 """
 
 from __future__ import annotations
@@ -80,6 +80,9 @@ def proposals_from(
         now: When a memory occurred whose turn is unknown.
         config: Trusted roles, time zone, and the version of the extractor.
         unread_ids: Turns that may be quoted; None for all.
+
+    Returns:
+        One for each memory in the reply, in its order.
 
     Raises:
         ConfigError: ``config.timezone`` is no time zone.

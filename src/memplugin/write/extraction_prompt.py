@@ -91,6 +91,9 @@ def extraction_messages(
         config: May replace the instructions, never the description of the data.
         unread_ids: Turns that no extraction has read; only these may be quoted.
 
+    Returns:
+        The system message and the user's.
+
     Raises:
         ConfigError: ``config.timezone`` is no time zone.
     """

@@ -63,6 +63,9 @@ def rule(
         known: What the store holds that bears on it.
         config: Thresholds and the screen.
         checks: Asked in this order; the first that rejects, attaches or supersedes ends it.
+
+    Returns:
+        The ruling, with the proposal as it was amended.
     """
     if proposal.defect is not None:
         return Ruling(proposal, "failed", clean(proposal.defect))

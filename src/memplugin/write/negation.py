@@ -1,4 +1,4 @@
-"""Tables of English words by which the gate tells a no, and one fact from another.
+"""English words by which the gate tells a denial from an assertion, and one fact from another.
 
 Patterns are searched in folded text (``quotes.folded``): lower case, straight apostrophes.
 """
@@ -167,6 +167,14 @@ def clauses_said(quote: str, said_in: str, content: str) -> list[Clause]:
 
     The quote is seen where it stands: whoever quotes "like tea" out of "I don't like tea"
     has quoted a denial.
+
+    Args:
+        quote: Verbatim from the turn.
+        said_in: The turn's text.
+        content: What is proposed.
+
+    Returns:
+        The clauses.
     """
     places = find(quote, said_in)
     touched = [

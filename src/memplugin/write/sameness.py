@@ -31,10 +31,10 @@ def same_claim(one: Claim | None, other: Claim | None) -> bool:
     """Whether two claims say the same; two absent ones do."""
     if not one or not other:
         return not one and not other
-    return set(one) == set(other) and all(same_value(one[key], other[key]) for key in one)
+    return set(one) == set(other) and all(_same_value(one[key], other[key]) for key in one)
 
 
-def same_value(one: Any, other: Any) -> bool:
+def _same_value(one: Any, other: Any) -> bool:
     """Whether two JSON values are equal: texts as normalised, 1 as 1.0, never 1 as true."""
     if isinstance(one, str) and isinstance(other, str):
         return normalised(one) == normalised(other)

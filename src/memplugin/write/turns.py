@@ -44,6 +44,9 @@ def numbered_turns(
         context: Whose conversation it is.
         now: When the turns count as said.
 
+    Returns:
+        In the order of the messages.
+
     Raises:
         ConfigError: something is not a message, or has an unknown role or no content.
     """
