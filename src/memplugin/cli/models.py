@@ -1,4 +1,4 @@
-"""A small chat model that runs in this process: no key, no network."""
+"""The chat models that ``--model`` names: scripted, a small local one, or a provider's."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
-from memplugin.demo import models
 from memplugin.errors import ConfigError, LocalModelUnavailable
 
 if TYPE_CHECKING:
@@ -143,7 +141,9 @@ def chat_model(name: str) -> Generator[BaseChatModel]:
         LocalModelUnavailable: the packages of the local model are missing.
     """
     if name == SCRIPTED:
-        yield models.decider()
+        from memplugin.demo.models import decider  # noqa: PLC0415 -- imports LangGraph
+
+        yield decider()
     elif name == LOCAL:
         with local_chat_model(max_tokens=LOCAL_MAX_TOKENS) as model:
             yield model

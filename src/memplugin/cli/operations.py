@@ -1,74 +1,31 @@
-"""Ages and times as people write them."""
+"""The commands that change a store: ``db upgrade``, ``reindex``, ``prune`` and ``forget``."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from memplugin.cli import output
-from memplugin.cli.options import AsJson, Workspace, Yes, answer
+from memplugin.cli.options import AsJson, Workspace, Yes, age, answer, place_of
 from memplugin.cli.output import line, text
-from memplugin.cli.store import place_of
 from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError, EmbedderUnavailable, RecordNotFound
 from memplugin.records import MemoryRecord
-from memplugin.storage.sql.inspect import survey
-from memplugin.storage.sql.ledger import SqlLedger
-
-_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
-def age(given: str, option: str) -> timedelta:
-    """Reads ``12h``, ``90d`` or ``8w``.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    found = re.fullmatch(r"(\d{1,5})([hdw])", given.strip())
-    if not found:
-        raise ConfigError(
-            f"{option} is {given!r}: give a number of hours, days or weeks, such as 12h, 90d or 8w."
-        )
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
-
-
-def moment(given: str, option: str) -> datetime:
-    """Reads an age before now, or a date or time in ISO 8601 (UTC where it says no zone).
-
-    Raises:
-        ConfigError: it is neither.
-    """
-    try:
-        time = datetime.fromisoformat(given.strip())
-    except ValueError:
-        return datetime.now(UTC) - _age_or_date(given, option)
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def _age_or_date(given: str, option: str) -> timedelta:
-    try:
-        return age(given, option)
-    except ConfigError:
-        raise ConfigError(
-            f"{option} is {given!r}: give an age (12h, 90d, 8w) or a date (2026-03-02, "
-            "2026-03-02T09:14:11+01:00)."
-        ) from None
-
-
-def pruned_view(found: Mapping[str, int], before: datetime, workspace: str | None) -> str:
+def _pruned(found: Mapping[str, int], before: datetime, workspace: str | None) -> str:
     """How many rows of what would go."""
     rows = ", ".join(f"{n} {table}" for table, n in found.items())
     where = f"workspace {workspace}" if workspace else "all workspaces"
     return f"Older than {before:%Y-%m-%d %H:%M} UTC in {where}: {rows}. Records stay."
 
 
-def forgotten_view(record: MemoryRecord) -> str:
+def _forgotten(record: MemoryRecord) -> str:
     """The record that would go."""
     return (
         f"{record.id} ({record.kind}, {record.status}, session {record.source_session}): "
@@ -76,25 +33,27 @@ def forgotten_view(record: MemoryRecord) -> str:
     )
 
 
-app = typer.Typer(help="The ledger's tables.", no_args_is_help=True)
+database = typer.Typer(help="The ledger's tables.", no_args_is_help=True)
 
 
-@app.command()
+@database.command()
 def upgrade(context: typer.Context, as_json: AsJson = False) -> None:
     """Brings the tables to this release's revision, in one transaction. Make a backup first.
 
     An empty PostgreSQL database gets its tables.
     """
-    url = place_of(context).ledger_url
-    with survey(url) as store:
+    # Imports the database's packages.
+    from memplugin.storage.sql.ledger import SqlLedger  # noqa: PLC0415 -- see above
+
+    place = place_of(context)
+    with place.survey() as store:
         before = store.revision()
-    after = SqlLedger.upgrade(url)
-    if as_json:
-        output.print_json({"from": before, "to": after})
-    elif before == after:
-        output.show(text(f"The tables are of revision {after} already."))
+    after = SqlLedger.upgrade(place.ledger_url)
+    if before == after:
+        done = f"The tables are of revision {after} already."
     else:
-        output.show(text(f"The tables went from revision {before or 'none'} to {after}."))
+        done = f"The tables went from revision {before or 'none'} to {after}."
+    output.print_result({"from": before, "to": after}, [text(done)], as_json=as_json)
 
 
 def reindex(
@@ -128,10 +87,11 @@ def reindex(
             lambda done, total: bar.update(task, completed=done, total=total),
         )
     now = recorded_embedder(location.ledger_url)
-    if as_json:
-        output.print_json({"indexed": done, "embedder": str(now) if now else None})
-    else:
-        output.show(text(f"{done} records indexed with {now}."))
+    output.print_result(
+        {"indexed": done, "embedder": str(now) if now else None},
+        [text(f"{done} records indexed with {now}.")],
+        as_json=as_json,
+    )
 
 
 @contextmanager
@@ -166,17 +126,18 @@ def prune(
     """
     place = place_of(context)
     before = datetime.now(UTC) - age(older_than, "--older-than")
-    with survey(place.ledger_url) as store:
+    with place.survey() as store:
         found = store.prunable(before, workspace)
     if any(found.values()):
-        output.say(pruned_view(found, before, workspace))
+        output.say(_pruned(found, before, workspace))
         _confirm("Drop them?", yes=yes)
         with place.ledger() as ledger:
             found = ledger.maintenance.prune(before, workspace)
-    if as_json:
-        output.print_json({"before": before.isoformat(), "dropped": found})
-    else:
-        output.show(text(f"{sum(found.values())} rows dropped."))
+    output.print_result(
+        {"before": before.isoformat(), "dropped": found},
+        [text(f"{sum(found.values())} rows dropped.")],
+        as_json=as_json,
+    )
 
 
 def forget(
@@ -203,15 +164,12 @@ def forget(
                 "(memplugin check TEXT shows ids)."
             )
         if record.status != "forgotten":
-            output.say(forgotten_view(record))
+            output.say(_forgotten(record))
             _confirm("Erase it?", yes=yes)
         # Under the task that wrote it: its trace shows what became of the record.
         hop = MemoryContext(workspace, record.source_session, record.task_id)
         gone = erase(store, hop, record_id, reason)
-    if as_json:
-        output.print_json(gone.to_json())
-    else:
-        output.show(text(f"{record_id} is forgotten."))
+    output.print_result(gone.to_json(), [text(f"{record_id} is forgotten.")], as_json=as_json)
 
 
 def _confirm(question: str, *, yes: bool) -> None:

@@ -1,4 +1,4 @@
-"""What the views are made of."""
+"""How results are printed, as text or as JSON, and what the texts are made of."""
 
 from __future__ import annotations
 
@@ -123,6 +123,25 @@ PLAIN_WIDTH = 120
 def print_json(value: Mapping[str, Any] | Sequence[Any] | None) -> None:
     """Writes a result as one JSON document."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_result(
+    value: Mapping[str, Any] | Sequence[Any] | None,
+    view: Iterable[RenderableType],
+    *,
+    as_json: bool,
+) -> None:
+    """Writes a command's result.
+
+    Args:
+        value: The result as JSON.
+        view: The same for people, part by part; not read where JSON is wanted.
+        as_json: What ``--json`` says.
+    """
+    if as_json:
+        print_json(value)
+    else:
+        show(*view)
 
 
 def show(*parts: RenderableType) -> None:
