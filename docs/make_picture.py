@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from memplugin.cli import demo, demo_view
-from memplugin.demo.board_pack import play
+from memplugin.demo.board_pack import run_story
 from memplugin.testing import SpanCapture
 
 PICTURE = Path(__file__).with_name("demo.svg")
@@ -26,8 +26,8 @@ def main() -> None:
         console = Console(record=True, width=110, file=nowhere)
         opener = demo.opener(Path(folder), capture.provider)
         tracer = capture.provider.get_tracer("memplugin.demo")
-        for played in play(opener, extractor, decider, config, tracer):
-            for part in demo_view.board_pack_act(played, ()):
+        for result in run_story(opener, extractor, decider, config, tracer):
+            for part in demo_view.board_pack_act(result, ()):
                 console.print(part)
         drawn = console.export_svg(title="memplugin demo")
         # The picture stands alone: no font from another host.

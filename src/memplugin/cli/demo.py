@@ -58,7 +58,7 @@ def demo(
     ] = "all",
     as_json: AsJson = False,
 ) -> None:
-    """Play the stories: what failed, and how that can be told.
+    """Runs the stories: what failed, and how that can be seen.
 
     The store of the board pack is --store, or ./demo-store, and that of the hardening run is
     in it; what an earlier demo left there is replaced. Exits with 1 when a scripted agent
@@ -88,7 +88,7 @@ def demo(
 
 def _board_pack(place: Place, store: Path, model: str, *, as_json: bool) -> list[dict[str, Any]]:
     from memplugin.cli import demo_view
-    from memplugin.demo.board_pack import play
+    from memplugin.demo.board_pack import run_story
     from memplugin.testing.spans import SpanCapture
 
     capture = SpanCapture(place.spans.provider())
@@ -96,16 +96,16 @@ def _board_pack(place: Place, store: Path, model: str, *, as_json: bool) -> list
     with chosen_models(model) as (extractor, decider, config):
         open_memory = _new_store(store, capture.provider)
         tracer = capture.provider.get_tracer("memplugin.demo")
-        for played in play(open_memory, extractor, decider, config, tracer):
+        for result in run_story(open_memory, extractor, decider, config, tracer):
             if not as_json:
-                output.show(*demo_view.board_pack_act(played, capture.spans))
+                output.show(*demo_view.board_pack_act(result, capture.spans))
             capture.clear()
             acts.append(
                 {
-                    "act": played.act.number,
-                    "as_planted": played.as_planted,
-                    "record": played.record.to_json(),
-                    "verdict": played.verdict.to_json(),
+                    "act": result.act.number,
+                    "as_planted": result.as_planted,
+                    "record": result.record.to_json(),
+                    "verdict": result.verdict.to_json(),
                 }
             )
     if not as_json:
@@ -115,22 +115,22 @@ def _board_pack(place: Place, store: Path, model: str, *, as_json: bool) -> list
 
 def _wasp(place: Place, store: Path, *, as_json: bool) -> tuple[dict[str, Any], bool]:
     from memplugin.cli import demo_view
-    from memplugin.demo.wasp import play
+    from memplugin.demo.wasp import run_story
 
-    ended = play(_new_store(store, place.spans.provider()), MemoryConfig.from_env())
+    ended = run_story(_new_store(store, place.spans.provider()), MemoryConfig.from_env())
     if not as_json:
         output.show(*demo_view.wasp(ended, store))
-    return ended.to_json(), ended.as_told
+    return ended.to_json(), ended.as_expected
 
 
 def _hardening(place: Place, store: Path, *, as_json: bool) -> tuple[dict[str, Any], bool]:
     from memplugin.cli import demo_view
-    from memplugin.demo.hardening import play
+    from memplugin.demo.hardening import run_story
 
-    ended = play(_new_store(store, place.spans.provider()))
+    ended = run_story(_new_store(store, place.spans.provider()))
     if not as_json:
         output.show(*demo_view.hardening(ended, store))
-    return ended.to_json(), ended.as_told
+    return ended.to_json(), ended.as_expected
 
 
 def _escalation(place: Place, _store: Path, *, as_json: bool) -> tuple[dict[str, Any], bool]:
@@ -154,15 +154,15 @@ def _escalation(place: Place, _store: Path, *, as_json: bool) -> tuple[dict[str,
         output.progress("five weeks") as bar,
     ):
 
-        def watched(sessions: Iterable[Session]) -> Iterable[Session]:
+        def with_bar(sessions: Iterable[Session]) -> Iterable[Session]:
             return bar.track(list(sessions))
 
         tracer = capture.provider.get_tracer("memplugin.demo")
         backend = escalation.Backend(capture.read, _sender(capture, place))
-        ended = escalation.play(memory, clock, tracer, backend, watch=watched)
+        ended = escalation.run_story(memory, clock, tracer, backend, progress=with_bar)
     if not as_json:
         output.show(*demo_view.escalation(ended))
-    return ended.to_json(), ended.as_promised
+    return ended.to_json(), ended.as_expected
 
 
 def _sender(capture: SpanCapture, place: Place) -> Send:

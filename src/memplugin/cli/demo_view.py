@@ -27,24 +27,24 @@ _COLOURS = {"none": "green", "undetermined": "yellow"}
 
 
 def board_pack_act(
-    played: board_pack.Played, spans: Sequence[ReadableSpan]
+    result: board_pack.ActResult, spans: Sequence[ReadableSpan]
 ) -> Sequence[RenderableType]:
     """One act."""
-    act = played.act
+    act = result.act
     return (
         "",
         Rule(Text(f"Act {act.number}  {act.title}", "bold"), align="left"),
-        _conversation(played),
-        _retrieval(played.record),
-        _answer(played.record),
-        _verdict(played.verdict),
+        _conversation(result),
+        _retrieval(result.record),
+        _answer(result.record),
+        _verdict(result.verdict),
         *([_trace(spans)] if spans else []),
     )
 
 
-def _conversation(played: board_pack.Played) -> RenderableType:
-    first, later = board_pack.FIRST_SESSION, played.act.later
-    stored = [w for w in played.record.writes if w.content and "tax" in w.content]
+def _conversation(result: board_pack.ActResult) -> RenderableType:
+    first, later = board_pack.FIRST_SESSION, result.act.later
+    stored = [w for w in result.record.writes if w.content and "tax" in w.content]
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
@@ -137,7 +137,7 @@ def board_pack_commands(store: str, model: str) -> Sequence[RenderableType]:
 # ---------------------------------------------------------------- the wasp work order
 
 
-def wasp(ended: wasp_story.Dispatched, store: Path) -> Sequence[RenderableType]:
+def wasp(ended: wasp_story.WaspResult, store: Path) -> Sequence[RenderableType]:
     """Both rankings, the three acts, the plumber."""
     before = f"  memplugin --store {store}"
     return (
@@ -164,7 +164,7 @@ def _ranking(ranking: wasp_story.Ranking, right: str) -> Table:
     return table
 
 
-def _act(act: wasp_story.Played) -> Sequence[RenderableType]:
+def _act(act: wasp_story.ActResult) -> Sequence[RenderableType]:
     right = act.vendor == wasp_story.RIGHT
     flags = f"; flags: {', '.join(act.flags)}" if act.flags else ""
     return (
@@ -181,7 +181,7 @@ def _override(one: Override) -> str:
     return f"{one.record_id} ({sure}, rank {one.rank}, {shown}) says {one.field} {one.claimed}"
 
 
-def _plumber(plumber: wasp_story.Plumber) -> Sequence[RenderableType]:
+def _plumber(plumber: wasp_story.PlumberResult) -> Sequence[RenderableType]:
     table = Table("rule", "before", "after", box=None)
     table.add_row("posterior, exceptions apart", f"{plumber.started:.2f}", f"{plumber.beta:.2f}")
     table.add_row("moving average, the old rule", f"{plumber.started:.2f}", f"{plumber.ema:.2f}")
@@ -200,7 +200,7 @@ def _plumber(plumber: wasp_story.Plumber) -> Sequence[RenderableType]:
 # ---------------------------------------------------------------- the hardening run
 
 
-def hardening(ended: hardening_story.Hardened, store: Path) -> Sequence[RenderableType]:
+def hardening(ended: hardening_story.HardeningResult, store: Path) -> Sequence[RenderableType]:
     """Both runs with the two rankings beside each other, then who goes."""
     first, second = ended.runs
     return (
@@ -259,7 +259,7 @@ def _place(place: tuple[int, float]) -> tuple[str, str]:
     return str(rank), f"{credit:+.2f}"
 
 
-def _audited(ended: hardening_story.Hardened) -> Sequence[RenderableType]:
+def _audited(ended: hardening_story.HardeningResult) -> Sequence[RenderableType]:
     lines = ["\nThe audit calls misleading:"]
     lines += [
         f"  {found.content.partition(': ')[2]} shown in {found.attempts} attempts, "
@@ -274,7 +274,7 @@ def _audited(ended: hardening_story.Hardened) -> Sequence[RenderableType]:
 # ---------------------------------------------------------------- the production escalation
 
 
-def escalation(ended: escalation_story.Escalated) -> Sequence[RenderableType]:
+def escalation(ended: escalation_story.EscalationResult) -> Sequence[RenderableType]:
     """What was kept, what the traces say, and what was sent again."""
     return (
         "",
@@ -287,7 +287,7 @@ def escalation(ended: escalation_story.Escalated) -> Sequence[RenderableType]:
     )
 
 
-def _kept(ended: escalation_story.Escalated) -> RenderableType:
+def _kept(ended: escalation_story.EscalationResult) -> RenderableType:
     whole = "every one of them in both sessions"
     if ended.split:
         whole = f"and {len(ended.split)} tasks in one session only"
@@ -298,7 +298,7 @@ def _kept(ended: escalation_story.Escalated) -> RenderableType:
     )
 
 
-def _judged(judged: Sequence[escalation_story.Judged]) -> RenderableType:
+def _judged(judged: Sequence[escalation_story.ComparedVerdicts]) -> RenderableType:
     title = "verdicts from the kept traces alone"
     table = Table("task", "stage", "cause", "rank", "the ledger", title=title, box=None)
     table.title_justify = "left"
@@ -314,7 +314,7 @@ def _cells(verdict: Verdict | None) -> tuple[str, str, str]:
     return verdict.stage, verdict.cause, str(verdict.rank or "")
 
 
-def _promoted(ended: escalation_story.Escalated) -> RenderableType:
+def _promoted(ended: escalation_story.EscalationResult) -> RenderableType:
     stage, cause, _ = _cells(ended.promoted.from_traces)
     mark, colour = ("✓", "green") if ended.promoted.agree else ("✗", "red")
     return Text(
