@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import runpy
 import subprocess
 import sys
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,14 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def example(name: str) -> dict[str, Any]:
-    return runpy.run_path(str(EXAMPLES / name))
+def example(name: str) -> Any:
+    spec = spec_from_file_location(f"examples_{name.removesuffix('.py')}", EXAMPLES / name)
+    assert spec is not None
+    assert spec.loader is not None
+    # LangGraph looks a state's types up in its module.
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_there_is_a_test_for_every_example() -> None:
@@ -28,7 +33,7 @@ def test_there_is_a_test_for_every_example() -> None:
 
 
 def test_the_support_chat_ends_with_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    example("support_chat.py")["main"]()
+    example("support_chat.py").main()
     assert capsys.readouterr().out.splitlines()[:3] == [
         "remembered and shown: ['Replacements are sent to the Leeds office.']",
         "sent to: billing address",
@@ -39,7 +44,7 @@ def test_the_support_chat_ends_with_a_verdict(capsys: pytest.CaptureFixture[str]
 def test_the_dispatch_decision_is_flagged_and_then_corrected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    example("dispatch.py")["main"]()
+    example("dispatch.py").main()
     assert capsys.readouterr().out.splitlines() == [
         'on_override="flag"',
         "  the model said dever, memory claims primex",
@@ -58,18 +63,18 @@ def test_the_fastapi_service_answers_with_what_it_was_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     service = example("fastapi_app.py")
-    if missing := [name for name in service["NEEDED"] if find_spec(name) is None]:
+    if missing := [name for name in service.NEEDED if find_spec(name) is None]:
         pytest.skip(f"examples/fastapi_app.py needs: pip install {' '.join(missing)}")
-    service["main"]()
+    service.main()
     assert capsys.readouterr().out.splitlines() == ["before: dever", "after: primex"]
 
 
 def test_the_fastapi_example_says_what_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    main = example("fastapi_app.py")["main"]
-    monkeypatch.setitem(main.__globals__, "find_spec", lambda _: None)
-    main()
+    service = example("fastapi_app.py")
+    monkeypatch.setattr(service, "find_spec", lambda _: None)
+    service.main()
     said = capsys.readouterr().out
     assert said == "this example needs: pip install fastapi httpx pgserver\n"
 

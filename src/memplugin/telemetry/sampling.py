@@ -1,4 +1,8 @@
-"""One number for each task: what sampling and buckets are made of, the same everywhere."""
+"""Sampling by task: a whole task is kept or dropped, in every session and service alike.
+
+``task_sampler`` is for the host's provider, ``task_baggage`` carries a task's id to other
+services. Both rest on one number for each task, made from its id.
+"""
 
 from __future__ import annotations
 
