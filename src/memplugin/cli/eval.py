@@ -1,4 +1,4 @@
-"""The options of ``memplugin eval``."""
+"""The commands of ``memplugin eval`` and their options."""
 
 from __future__ import annotations
 

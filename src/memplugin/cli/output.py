@@ -67,7 +67,16 @@ def remark(sentence: str) -> Text:
 
 
 def item(name: str | None, facts: Sequence[Text], content: Text) -> Iterator[RenderableType]:
-    """One thing of a list: its id and facts, and under them what it says."""
+    """One thing of a list.
+
+    Args:
+        name: Its id.
+        facts: Shown beside the id, with commas between them.
+        content: What it says, shown under them.
+
+    Returns:
+        The two lines.
+    """
     head = Text.assemble(text(name, "cyan"), "  ", Text(", ").join(facts))
     yield Padding(head, (0, 0, 0, 2))
     yield Padding(content, (0, 0, 0, 6))

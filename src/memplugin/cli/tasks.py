@@ -291,7 +291,7 @@ def _from_traces(
         raise ConfigError("no task is named: traces are searched by task, so give task ids.")
     with output.progress("reading traces") as bar:
         return [
-            traces.task(task_id, workspace, need.record_ids).judge(need)
+            traces.task(task_id, workspace, need.record_ids).diagnose(need)
             for task_id in bar.track(dict.fromkeys(task_ids))
         ]
 
@@ -300,6 +300,14 @@ def named_tasks(
     ledger: SqlLedger, task_ids: Sequence[str], workspace: str | None
 ) -> list[TaskRecord]:
     """The records of tasks that a user named.
+
+    Args:
+        ledger: The ledger that is read.
+        task_ids: The tasks; one that is named twice is read once.
+        workspace: What ``--workspace`` says.
+
+    Returns:
+        A record for each task, in the order in which they were named.
 
     Raises:
         NothingFound: one of them is not there.
@@ -321,6 +329,9 @@ def all_tasks(ledger: SqlLedger, workspace: str | None, passed: str) -> list[Tas
         ledger: The ledger that is read.
         workspace: What ``--workspace`` says.
         passed: The option that adds passing tasks, for the message.
+
+    Returns:
+        A record for each task.
 
     Raises:
         ConfigError: no workspace is named.

@@ -72,7 +72,7 @@ class TracedTask:
     record: TaskRecord
     spans: Sequence[ReadSpan]
 
-    def judge(self, need: Need) -> Verdict:
+    def diagnose(self, need: Need) -> Verdict:
         """Names the stage, from these spans alone."""
         # No other command needs it.
         from memplugin.diagnosis.attribution import attribute  # noqa: PLC0415 -- see above
@@ -93,6 +93,14 @@ class Traces:
         self, task_id: str, workspace: str | None, record_ids: Iterable[str] = ()
     ) -> TracedTask:
         """Reads a task; what the reading lacks is said on stderr.
+
+        Args:
+            task_id: The task.
+            workspace: What ``--workspace`` says.
+            record_ids: Records that should have been used: their traces are read too.
+
+        Returns:
+            The task's record and the spans it was read from.
 
         Raises:
             NothingFound: there is no span of it.
@@ -119,7 +127,16 @@ class Traces:
 def traces_at(
     place: str, since: str | None, until: str | None, headers: str | None
 ) -> Traces | None:
-    """The traces that ``--from`` names; None for the ledger.
+    """The traces that ``--from`` names.
+
+    Args:
+        place: What ``--from`` says.
+        since: What ``--since`` says.
+        until: What ``--until`` says.
+        headers: What ``--headers`` says.
+
+    Returns:
+        Traces that are ready to be read; None for the ledger.
 
     Raises:
         ConfigError: an option can't be read, or is for traces only.

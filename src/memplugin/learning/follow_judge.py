@@ -1,7 +1,7 @@
 """Was a shown memory followed? A judge's word and a cosine: two signs, and no proof.
 
 That an action agrees with a memory does not mean that the memory caused it: only a
-counterfactual run can say that (``memplugin learn --calibrate`` compares the two).
+counterfactual run can say that (``memplugin calibrate`` compares the two).
 """
 
 from __future__ import annotations
