@@ -151,8 +151,8 @@ def chat_model(name: str) -> Generator[BaseChatModel]:
         yield _initialised(name)
 
 
-def like(recorded: str | None) -> str:
-    """What to call the model whose name a decision has kept.
+def name_of_recorded(recorded: str | None) -> str:
+    """The name under which ``chat_model`` gives the model that a decision has kept.
 
     Raises:
         ConfigError: the decision kept none.

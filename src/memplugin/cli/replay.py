@@ -173,7 +173,7 @@ def replay(
         str | None,
         typer.Option(
             help="Who decides this time: PROVIDER:NAME, local or scripted; left out, the model "
-            "that decided then."
+            "that decided originally."
         ),
     ] = None,
     without: Annotated[
@@ -181,10 +181,13 @@ def replay(
         typer.Option(metavar="ID", help="A record that is not shown; repeatable."),
     ] = None,
     k: Annotated[
-        int | None, typer.Option("--k", min=1, help="Cut the candidates of then with another k.")
+        int | None, typer.Option("--k", min=1, help="Cut the original candidates with another k.")
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(help="Recall again, as of then, under another policy.")
+        str | None,
+        typer.Option(
+            help="Run the original query again under another policy, over the records of that time."
+        ),
     ] = None,
     workspace: Annotated[
         str | None,
@@ -218,7 +221,7 @@ def _replayed(
     from memplugin.memory.model_call import run  # noqa: PLC0415 -- imports LangChain
     from memplugin.memory.replay import replay  # noqa: PLC0415 -- imports LangChain
 
-    name = model or models.like(decision.model)
+    name = model or models.name_of_recorded(decision.model)
     if name == models.LOCAL and not _bounded(decision):
         longest = models.LOCAL_MAX_REASONING
         changes = replace(changes, max_reasoning_chars=longest, cite_by_enum=True)
@@ -228,7 +231,7 @@ def _replayed(
 
 
 def _bounded(decision: Decision[Any]) -> bool:
-    """Whether it was asked for as a small model has to be asked."""
+    """Whether the decision was requested within the limits that a small model needs."""
     return "maxLength" in decision.answer_schema["properties"].get("memory_reasoning", {})
 
 
@@ -321,7 +324,7 @@ def counterfactual(
         str | None,
         typer.Option(
             help="Who decides: PROVIDER:NAME, local or scripted; left out, the model that "
-            "decided then."
+            "decided originally."
         ),
     ] = None,
     record: Annotated[
@@ -387,7 +390,7 @@ def _tried(
             if record.use.decision_id is None:
                 raise NothingFound(f"task {record.task_id!r} has no decision to run again.")
             decision = stored_decision(store, record.workspace_id, record.use.decision_id)
-            name = model or models.like(decision.model)
+            name = model or models.name_of_recorded(decision.model)
             if name not in chats:
                 chats[name] = opened.enter_context(models.chat_model(name))
             small = name == models.LOCAL

@@ -245,6 +245,9 @@ def run_story(
         decider: The model that makes the pack.
         base: The settings that no act changes.
         tracer: The host's: it opens a span around each session.
+
+    Returns:
+        Each act as it ended.
     """
     clock = FixedClock(FIRST_SESSION, step=timedelta(seconds=1))
     with open_memory(base, clock) as memory, tracer.start_as_current_span("earlier_session"):

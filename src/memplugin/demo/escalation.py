@@ -296,6 +296,9 @@ def run_story(
         backend: Where the provider's spans go.
         tasks: How many.
         progress: Passes the sessions through, for a progress bar.
+
+    Returns:
+        What was kept, and the verdicts from traces beside those from the ledger.
     """
     write_earlier_facts(memory)
     agent, all_sessions = Agent(memory, {}), sessions(tasks)

@@ -192,7 +192,7 @@ class Work(TypedDict, total=False):
     outcome: dict[str, Any]
 
 
-def attempt_at(memory: Memory, rule: Rule, model: ScriptedChatModel) -> Any:
+def _attempt_graph(memory: Memory, rule: Rule, model: ScriptedChatModel) -> Any:
     """The graph of one attempt: recall, decide, run the script and scan, report."""
 
     def run(state: Work) -> dict[str, Any]:
@@ -249,7 +249,7 @@ def judge() -> ScriptedChatModel:
     return ScriptedChatModel(reply)
 
 
-def write_tips(memory: Memory) -> Sequence[str]:
+def _write_tips(memory: Memory) -> Sequence[str]:
     """Stores tips and practices; returns the ids of the misleading ones."""
     context = MemoryContext(WORKSPACE, "s_0", task_id="earlier_runs")
     tips = [{"content": content, "kind": TIP} for content in MISLEADING]
@@ -348,7 +348,7 @@ def run_story(open_memory: OpenMemory) -> HardeningResult:
         open_memory(CONFIG, clock) as memory,
         open_memory(BY_OUTCOME, clock) as by_outcome,
     ):
-        misleading = tuple(write_tips(memory))
+        misleading = tuple(_write_tips(memory))
         both = by_outcome, memory
         before = _standings(both, misleading, "before")
         runs: list[Run] = []
@@ -369,7 +369,7 @@ def run_story(open_memory: OpenMemory) -> HardeningResult:
 def _work_on(
     memory: Memory, rule: Rule, number: int, model: ScriptedChatModel
 ) -> Iterator[Attempt]:
-    graph = attempt_at(memory, rule, model)
+    graph = _attempt_graph(memory, rule, model)
     for attempt in range(1, MOST_ATTEMPTS + 1):
         run, task = f"run_{number}", f"run_{number}/{rule.name}"
         context = MemoryContext(WORKSPACE, run, task_id=task, attempt=attempt)

@@ -95,7 +95,7 @@ BELIEFS: Sequence[Entry] = (
 )
 
 
-def write_belief(memory: Memory, belief: Entry, number: int) -> str:
+def _write_belief(memory: Memory, belief: Entry, number: int) -> str:
     """Writes a belief and confirms it as often as it was; returns its record's id."""
     receipt = memory.write(
         belief.content,
@@ -166,13 +166,13 @@ ACTS = (
 )
 
 
-def intake(memory: Memory, act: Act) -> Any:
+def _graph(memory: Memory, act: Act) -> Any:
     """The graph of one act: recall, decide, report."""
     builder = StateGraph(WorkOrder, context_schema=MemoryContext)
     builder.add_sequence(
         [
             ("recall", create_recall_node(memory, k=act.k, policy=act.policy)),
-            ("decide", create_decide_node(memory, hasty_model(), answer=VendorChoice)),
+            ("decide", create_decide_node(memory, _hasty_model(), answer=VendorChoice)),
             ("report", create_report_node(memory, succeeded=is_right)),
         ]
     )
@@ -189,7 +189,7 @@ _SHOWN = re.compile(r'<memory id="([^"]+)"[^>]*>([^<]*)')
 _VENDOR = re.compile(r"\b(Primex|Dever|Kessler|Bradley|Norwood)\b")
 
 
-def hasty_model() -> ScriptedChatModel:
+def _hasty_model() -> ScriptedChatModel:
     """Takes the first vendor that any memory names, from the top, whatever it is about."""
 
     def reply(messages: list[BaseMessage]) -> dict[str, Any]:
@@ -314,7 +314,7 @@ def run_story(open_memory: OpenMemory, base: MemoryConfig) -> WaspResult:
     """
     clock = FixedClock(START_OF_STORY, step=timedelta(seconds=1))
     with open_memory(base, clock) as memory:
-        ids = {belief.content: write_belief(memory, belief, n) for n, belief in enumerate(BELIEFS)}
+        ids = {belief.content: _write_belief(memory, belief, n) for n, belief in enumerate(BELIEFS)}
         primex = ids[PRIMEX.content]
         # First, so that no outcome of an act has its part in them.
         rankings = tuple(_ranking(memory, policy) for policy in ("evidence_bonus", "balanced"))
@@ -331,7 +331,7 @@ def _ranking(memory: Memory, policy: str) -> Ranking:
 
 def _run_act(memory: Memory, act: Act, primex: str) -> ActResult:
     with memory.task(act.task_id, workspace_id=WORKSPACE) as task:
-        intake(memory, act).invoke({"question": QUESTION}, context=act.context)
+        _graph(memory, act).invoke({"question": QUESTION}, context=act.context)
         record: TaskRecord = task.record()
         wrong = record.success is False
         verdict = task.diagnose(Need(record_ids=(primex,), corrected=True) if wrong else Need())
@@ -350,7 +350,7 @@ def _run_act(memory: Memory, act: Act, primex: str) -> ActResult:
 
 
 def _plumber(memory: Memory, base: MemoryConfig) -> PlumberResult:
-    record_id = write_belief(memory, PLUMBER, len(BELIEFS))
+    record_id = _write_belief(memory, PLUMBER, len(BELIEFS))
     for number, (where, who) in enumerate(JOBS):
         memory.observe(
             record_id,
