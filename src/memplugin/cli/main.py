@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from memplugin.cli import demo, eval, inspect, learn, operations, replay, report, tasks, traces
+from memplugin.cli import demo, eval, learn, replay, report, store, tasks, traces
 from memplugin.cli.options import INTERRUPTED, NO, WRONG_USE, NothingFound, Place
 from memplugin.cli.otlp import Spans
 from memplugin.cli.output import show, warn
@@ -17,7 +17,7 @@ from memplugin.errors import MemPluginError, RecordNotFound
 
 COMMANDS = (
     demo.demo,
-    inspect.check,
+    store.check,
     tasks.task,
     tasks.diagnose,
     replay.replay,
@@ -28,10 +28,10 @@ COMMANDS = (
     learn.calibrate,
     report.report,
     traces.emit,
-    inspect.doctor,
-    operations.reindex,
-    operations.prune,
-    operations.forget,
+    store.doctor,
+    store.reindex,
+    store.prune,
+    store.forget,
 )
 """In the order in which help lists them. Every command imports all of these modules:
 what is heavy is imported inside the function that needs it."""
@@ -129,7 +129,7 @@ for command in COMMANDS:
     app.command()(command)
 app.add_typer(eval.app, name="eval")
 app.add_typer(report.review, name="review")
-app.add_typer(operations.database, name="db")
+app.add_typer(store.database, name="db")
 
 
 def main() -> None:
