@@ -60,10 +60,10 @@ def demo(
 ) -> None:
     """Runs the stories: what failed, and how that can be seen.
 
-    The store of the board pack is --store, or ./demo-store, and that of the hardening run is
-    in it; what an earlier demo left there is replaced. Exits with 1 when a scripted agent
-    does not fail where its faults were planted, when credit does not fall as it should, or
-    when traces tell another story than the ledger.
+    The store of the board pack is --store, or ./demo-store; those of the wasp work order and
+    the hardening run are in it. What an earlier demo left there is replaced. Exits with 1 when
+    a scripted agent does not fail where its faults were planted, when credit does not fall as
+    it should, or when the traces lead to another verdict than the ledger.
     """
     place = place_of(context)
     store = Path(place.store or DEFAULT_STORE)

@@ -117,10 +117,10 @@ def _misleading(rows: Sequence[Misleading]) -> Iterator[RenderableType]:
 def _apart(rows: Iterable[Disagreement]) -> Iterator[RenderableType]:
     for row in rows:
         said = "followed" if row.followed else "not followed"
-        told = [text(f"the judge: {said}"), text(f"cosine {row.cosine:.2f}")]
-        told.append(text(f"task {row.task_id}, attempt {row.attempt}"))
+        about = [text(f"the judge: {said}"), text(f"cosine {row.cosine:.2f}")]
+        about.append(text(f"task {row.task_id}, attempt {row.attempt}"))
         yield from item(
-            row.record_id, told, Text("\n").join([line(row.content), line(row.reasoning)])
+            row.record_id, about, Text("\n").join([line(row.content), line(row.reasoning)])
         )
 
 
@@ -158,19 +158,19 @@ _REASONS = {
 
 
 def _evicted_view(evictions: Sequence[Eviction], *, dry_run: bool) -> Iterator[RenderableType]:
-    """Who goes, and why."""
+    """Which records are evicted, and why."""
     if not evictions:
         yield text("Nothing to evict: no record is known to do harm or to be passed over.")
         return
     for eviction in evictions:
         known = eviction.totals
-        told = [
+        about = [
             text(_REASONS[eviction.reason]),
             text(f"utility {eviction.utility:+.2f}"),
             text(f"shown in {known.attempts} attempts, {known.successes} passed"),
             text(f"followed in {known.followed} of {known.judged}"),
         ]
-        yield from item(eviction.record_id, told, line(eviction.content))
+        yield from item(eviction.record_id, about, line(eviction.content))
     count = f"{len(evictions)} record{'s' if len(evictions) > 1 else ''}"
     if dry_run:
         yield text(f"{count} would be evicted.")
@@ -226,7 +226,7 @@ def learn(
     ] = 8,
     as_json: AsJson = False,
 ) -> None:
-    """Was what was shown followed? Scores each shown memory against what was then done.
+    """Were the memories that were shown followed? Scores each against what was then done.
 
     "Followed" is a heuristic, and no cause: `memplugin calibrate` compares it with
     counterfactual runs. May be stopped anywhere; the next run goes on, and tries again what
@@ -267,7 +267,7 @@ def audit(
     ] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """What in this memory wants a person's eye? Misleading records first.
+    """Which memories should a person look at? Misleading records first.
 
     Then: rows on which judge and cosine are far apart, duplicates, contradictions with
     overlapping scopes, and records that were never shown.
@@ -330,7 +330,7 @@ def calibrate(
     seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Does "followed" tell a cause? Compares judge and cosine with counterfactual runs.
+    """Is "followed" a cause? Compares judge and cosine with counterfactual runs.
 
     Decisions are run again with and without each record of the sample; what comes of it is
     kept.

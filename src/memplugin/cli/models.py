@@ -134,7 +134,7 @@ def chat_model(name: str) -> Generator[BaseChatModel]:
     """A model that decides.
 
     Args:
-        name: ``scripted``, ``local``, ``PROVIDER:NAME``, or a name that tells its provider.
+        name: ``scripted``, ``local``, ``PROVIDER:NAME``, or a name that implies its provider.
 
     Raises:
         ConfigError: there is no such model, or its provider's package or key is missing.

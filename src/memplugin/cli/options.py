@@ -40,7 +40,7 @@ NO = 1
 """The answer is no: nothing was found."""
 
 WRONG_USE = 2
-"""The command can't work as it was given."""
+"""The command can't work with these arguments."""
 
 INTERRUPTED = 130
 """The exit code that shells give to a command that was interrupted."""

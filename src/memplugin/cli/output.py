@@ -173,7 +173,7 @@ def warn(message: str) -> None:
 
 @contextmanager
 def progress(what: str) -> Generator[Progress]:
-    """A bar on stderr while a block lasts; nothing where nobody watches."""
+    """A bar on stderr while a block lasts; nothing where stderr is no terminal."""
     # Only the long commands show one.
     from rich.progress import (  # noqa: PLC0415 -- see above
         BarColumn,

@@ -252,7 +252,7 @@ def _decision(ledger: SqlLedger, decision_id: str, workspace: str | None) -> Dec
 
 
 def _counterfactuals_view(found: Sequence[Counterfactual]) -> Iterator[RenderableType]:
-    """Each record that was left out, then how far citations tell the same."""
+    """Each record that was left out, then how far citations agree with that."""
     if not found:
         yield remark("no memory was shown to these decisions: there is nothing to leave out")
         return

@@ -169,7 +169,7 @@ def _nothing(task_id: str, notes: Sequence[Note]) -> NothingFound | TracesUnavai
 # ---------------------------------------------------------------- emit
 
 SERVICE = "memplugin"
-"""Who sends it, where OTEL_SERVICE_NAME names nobody else."""
+"""``service.name`` of the spans where OTEL_SERVICE_NAME is not set."""
 
 
 def emit(

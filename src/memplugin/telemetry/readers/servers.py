@@ -40,16 +40,16 @@ class Jaeger:
 
     def spans_of_task(self, task_id: str, since: datetime, until: datetime) -> Read:
         """See ``Source``."""
-        return self._found(names.TASK_ID, task_id, since, until)
+        return self._traces_with(names.TASK_ID, task_id, since, until)
 
     def spans_of_record(self, record_id: str, since: datetime, until: datetime) -> Read:
         """See ``Source``. Only of spans about one record: arrays can't be searched."""
-        return self._found(names.RECORD_ID, record_id, since, until)
+        return self._traces_with(names.RECORD_ID, record_id, since, until)
 
     def spans_of_traces(self, trace_ids: Iterable[str], since: datetime, until: datetime) -> Read:
         """See ``Source``."""
         reads: list[Read] = []
-        # Elasticsearch looks three days back unless it is told how far.
+        # Elasticsearch looks three days back unless the request says how far.
         window = {"startTime": rfc3339(since), "endTime": rfc3339(until)}
         try:
             for trace_id in trace_ids:
@@ -60,7 +60,7 @@ class Jaeger:
             reads.append(Read(notes=(error.note,)))
         return merged(reads)
 
-    def _found(self, key: str, value: str, since: datetime, until: datetime) -> Read:
+    def _traces_with(self, key: str, value: str, since: datetime, until: datetime) -> Read:
         reads: list[Read] = []
         try:
             for start, end in windows(since, until):
@@ -172,12 +172,12 @@ class Tempo:
 
     def spans_of_task(self, task_id: str, since: datetime, until: datetime) -> Read:
         """See ``Source``."""
-        return self._found(_query((names.TASK_ID,), task_id), since, until)
+        return self._traces_with(_query((names.TASK_ID,), task_id), since, until)
 
     def spans_of_record(self, record_id: str, since: datetime, until: datetime) -> Read:
         """See ``Source``."""
         keys = (names.RECORD_ID, names.RECORD_IDS, names.REPLACED_IDS)
-        return self._found(_query(keys, record_id), since, until)
+        return self._traces_with(_query(keys, record_id), since, until)
 
     def spans_of_traces(self, trace_ids: Iterable[str], since: datetime, until: datetime) -> Read:
         """See ``Source``."""
@@ -189,7 +189,7 @@ class Tempo:
             reads.append(Read(notes=(error.note,)))
         return merged(reads)
 
-    def _found(self, query: str, since: datetime, until: datetime) -> Read:
+    def _traces_with(self, query: str, since: datetime, until: datetime) -> Read:
         reads: list[Read] = []
         try:
             found = [self._search(query, *window) for window in windows(since, until)]

@@ -103,8 +103,8 @@ class _Written:
 
 
 def _proposal(stored: StoredProposal, record: MemoryRecord | None) -> Proposal:
-    # Scope and claim are the record's: of a proposal that made none, nobody asks. A failed
-    # extraction proposed nothing.
+    # Scope and claim are the record's; those of a proposal without a record are never read. A
+    # failed extraction proposed nothing.
     return Proposal(
         id=stored.id,
         operation="remember" if stored.operation == "remember" else "write",

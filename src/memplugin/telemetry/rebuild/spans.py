@@ -113,7 +113,7 @@ def span_of(past: TaskPast, session_id: str, row: Sequence[str], ref: SpanRef | 
     Args:
         past: The row's task.
         session_id: The row's session.
-        row: What tells the row from others of the session, such as its table and id.
+        row: What distinguishes the row from others of the session, such as its table and id.
         ref: The span that the row names; None where it names none.
 
     Returns:
