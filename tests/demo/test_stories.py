@@ -44,7 +44,7 @@ def test_the_production_escalation_can_be_diagnosed_from_the_kept_traces() -> No
         config=escalation.CONFIG, clock=clock, tracer_provider=kept.provider
     ) as memory:
         tracer = kept.provider.get_tracer("production_escalation")
-        backend = escalation.Backend(kept.read, kept.add)
+        backend = escalation.TraceBackend(kept.read, kept.add)
         ended = escalation.run_story(memory, clock, tracer, backend, tasks=400)
     assert (ended.tasks, ended.sessions, ended.split) == (400, 800, ())
     assert {one.agree for one in ended.judged if one.from_traces} == {True}

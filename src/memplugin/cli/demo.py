@@ -158,7 +158,7 @@ def _escalation(place: Place, _store: Path, *, as_json: bool) -> tuple[dict[str,
             return bar.track(list(sessions))
 
         tracer = capture.provider.get_tracer("memplugin.demo")
-        backend = escalation.Backend(capture.read, _sender(capture, place))
+        backend = escalation.TraceBackend(capture.read, _sender(capture, place))
         ended = escalation.run_story(memory, clock, tracer, backend, progress=with_bar)
     if not as_json:
         output.show(*demo_view.escalation(ended))

@@ -266,7 +266,7 @@ class EscalationResult(Noun):
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class TraceBackend:
     """Where the spans went, as a trace backend gives them back.
 
     Attributes:
@@ -282,7 +282,7 @@ def run_story(
     memory: Memory,
     clock: FixedClock,
     tracer: Tracer,
-    backend: Backend,
+    backend: TraceBackend,
     *,
     tasks: int = TASKS,
     progress: Callable[[Iterable[Session]], Iterable[Session]] = iter,
@@ -290,7 +290,7 @@ def run_story(
     """Runs five weeks of sessions, then diagnoses what failed.
 
     Args:
-        memory: An empty store, on a provider with ``task_sampler(story.RATIO)``.
+        memory: An empty store, on a provider with ``task_sampler(RATIO)``.
         clock: The store's.
         tracer: The host's, of the same provider: it opens a span around each session.
         backend: Where the provider's spans go.
