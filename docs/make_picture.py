@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from memplugin.cli import demo, demo_board_pack
-from memplugin.demo.board_pack import play
+from memplugin.cli import demo, demo_view
+from memplugin.demo.board_pack import run_story
 from memplugin.testing import SpanCapture
 
 PICTURE = Path(__file__).with_name("demo.svg")
@@ -21,13 +21,13 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         (Path(folder) / "nowhere").open("w") as nowhere,
-        demo.models("scripted") as (extractor, decider, config),
+        demo.chosen_models("scripted") as (extractor, decider, config),
     ):
         console = Console(record=True, width=110, file=nowhere)
         opener = demo.opener(Path(folder), capture.provider)
         tracer = capture.provider.get_tracer("memplugin.demo")
-        for played in play(opener, extractor, decider, config, tracer):
-            for part in demo_board_pack.act_view(played, ()):
+        for result in run_story(opener, extractor, decider, config, tracer):
+            for part in demo_view.board_pack_act(result, ()):
                 console.print(part)
         drawn = console.export_svg(title="memplugin demo")
         # The picture stands alone: no font from another host.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import runpy
+import sys
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -11,56 +12,74 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def main_of(name: str) -> Any:
-    return runpy.run_path(str(EXAMPLES / name))["main"]
+def example(name: str) -> Any:
+    spec = spec_from_file_location(f"examples_{name.removesuffix('.py')}", EXAMPLES / name)
+    assert spec is not None
+    assert spec.loader is not None
+    # LangGraph looks a state's types up in its module.
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_there_is_a_test_for_every_example() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
-        "board_pack.py",
-        "hardening_run.py",
-        "production_escalation.py",
-        "wasp_work_order.py",
+        "dispatch.py",
+        "fastapi_app.py",
+        "support_chat.py",
+        "test_with_fakes.py",
     }
 
 
-def test_the_board_pack_fails_twice_and_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    main_of("board_pack.py")()
-    said = capsys.readouterr().out
-    assert said.count("act ") == 3
-    for verdict in ("write / never_proposed", "retrieval / below_cutoff", "none / passed"):
-        assert f"verdict: {verdict}" in said
+def test_the_support_chat_ends_with_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    example("support_chat.py").main()
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "remembered and shown: ['Replacements are sent to the Leeds office.']",
+        "sent to: billing address",
+        "verdict: use / ignored",
+    ]
 
 
-def test_the_production_escalation_is_told_from_the_kept_traces(
+def test_the_dispatch_decision_is_flagged_and_then_corrected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    main_of("production_escalation.py")(tasks=400)
-    said = capsys.readouterr().out
-    assert "400 tasks in 800 sessions" in said
-    assert "only some sessions were kept: 0" in said
-    assert "the ledger agrees: True" in said
-    assert "agrees: False" not in said
+    example("dispatch.py").main()
+    assert capsys.readouterr().out.splitlines() == [
+        'on_override="flag"',
+        "  the model said dever, memory claims primex",
+        "  sent: dever",
+        "  flags: memory_override",
+        "  the right vendor: no",
+        'on_override="enforce"',
+        "  the model said dever, memory claims primex",
+        "  sent: primex",
+        "  flags: memory_override, memory_enforced",
+        "  the right vendor: yes",
+    ]
 
 
-def test_the_hardening_run_ends_with_the_misleading_tips_gone(
+def test_the_fastapi_service_answers_with_what_it_was_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    main_of("hardening_run.py")()
-    said = capsys.readouterr().out
-    assert "the audit calls misleading: 5" in said
-    assert "evicted: 5" in said
-    assert "now passes: True" in said
+    service = example("fastapi_app.py")
+    if missing := [name for name in service.NEEDED if find_spec(name) is None]:
+        pytest.skip(f"examples/fastapi_app.py needs: pip install {' '.join(missing)}")
+    service.main()
+    assert capsys.readouterr().out.splitlines() == ["before: dever", "after: primex"]
 
 
-def test_the_wasp_work_order_shows_both_rankings_and_both_rules(
-    capsys: pytest.CaptureFixture[str],
+def test_the_fastapi_example_says_what_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    main_of("wasp_work_order.py")()
+    service = example("fastapi_app.py")
+    monkeypatch.setattr(service, "find_spec", lambda _: None)
+    service.main()
     said = capsys.readouterr().out
-    assert "1  1.91  The onsite manager" in said
-    assert "4  0.81  Primex" in said
-    for verdict in ("retrieval / below_cutoff", "use / overridden", "none / passed"):
-        assert f"verdict: {verdict}" in said
-    assert "the plumber: 0.81 before, 0.87 after" in said
-    assert "the old rule on the same evidence: 0.50" in said
+    assert said == "this example needs: pip install fastapi httpx pgserver\n"
+
+
+def test_the_tests_with_fakes_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(EXAMPLES / "test_with_fakes.py")
+    # In this process: another one would import LangGraph anew.
+    assert pytest.main(["-p", "no:cacheprovider", file]) == 0
+    assert "2 passed" in capsys.readouterr().out

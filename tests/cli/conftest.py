@@ -158,7 +158,6 @@ def hashing(monkeypatch: pytest.MonkeyPatch) -> None:
         return spec
 
     monkeypatch.setattr("memplugin.memory.open.make_embedder", make)
-    monkeypatch.setattr("memplugin.memory.open.make_embedder", make)
 
 
 @pytest.fixture

@@ -204,7 +204,7 @@ def test_nothing_goes_when_nobody_can_answer(run, filled, command):
 
 @pytest.mark.parametrize(("said", "code", "left"), [("n\n", 1, 0), ("y\n", 0, 1)])
 def test_a_person_is_asked_first(run, filled, monkeypatch, said, code, left):
-    monkeypatch.setattr("memplugin.cli.operations._watched", lambda: True)
+    monkeypatch.setattr("memplugin.cli.store._watched", lambda: True)
     done = run("prune", "--older-than", "1h", store=filled.path, given=said)
     assert done.code == code
     assert "Drop them?" in done.err

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from memplugin import Memory, MemoryContext
-from memplugin.cli.models import like
+from memplugin.cli.models import name_of_recorded
 from memplugin.demo.models import decider
 from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.testing import HashingEmbedder
@@ -132,7 +132,7 @@ def test_a_decision_of_an_unnamed_model_asks_for_one(run, filled, decision):
     ],
 )
 def test_the_model_of_then_is_found_by_the_name_that_it_gave(recorded: str, name: str) -> None:
-    assert like(recorded) == name
+    assert name_of_recorded(recorded) == name
 
 
 def test_the_small_local_model_replays_within_limits_that_are_shown(run, filled, decision):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memplugin.cli.operations import moment
+from memplugin.cli.options import moment
 from memplugin.errors import ConfigError
 from tests.telemetry.sent_task import TASK, Sent, W, send
 from tests.telemetry.trace_servers import (

@@ -11,7 +11,7 @@ import pytest
 from memplugin import Memory, MemoryConfig, Need, Verdict
 from memplugin.demo import board_pack as story
 from memplugin.demo import models as scripted
-from memplugin.demo.board_pack import play
+from memplugin.demo.board_pack import run_story
 from memplugin.diagnosis.attribution import attribute
 from memplugin.diagnosis.evidence_from_spans import census_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
@@ -56,7 +56,7 @@ def acts(request: Any, minilm: Any, tmp_path_factory: pytest.TempPathFactory) ->
     tracer = capture.provider.get_tracer("story")
     return [
         Act(request.param, played.record, played.verdict, capture.read())
-        for played in play(open_memory, *models, MemoryConfig(), tracer)
+        for played in run_story(open_memory, *models, MemoryConfig(), tracer)
     ]
 
 

@@ -6,18 +6,18 @@ import pytest
 
 from memplugin import Memory
 from memplugin.demo import hardening as story
-from memplugin.demo.hardening import Hardened, play
+from memplugin.demo.hardening import HardeningResult, run_story
 
 
 @pytest.fixture(scope="module")
-def ended(minilm, tmp_path_factory: pytest.TempPathFactory) -> Hardened:
+def ended(minilm, tmp_path_factory: pytest.TempPathFactory) -> HardeningResult:
     folder = tmp_path_factory.mktemp("hardening")
-    return play(
+    return run_story(
         lambda config, clock: Memory.open(folder, embeddings=minilm, config=config, clock=clock)
     )
 
 
-def _attempts(ended: Hardened, run: int, rule: str) -> list[tuple[bool, str | None, float]]:
+def _attempts(ended: HardeningResult, run: int, rule: str) -> list[tuple[bool, str | None, float]]:
     attempts = [a for a in ended.runs[run - 1].attempts if a.rule == rule]
     return [(a.passed, a.failure_mode, a.value) for a in attempts]
 
@@ -76,4 +76,4 @@ def test_the_audit_names_exactly_the_misleading_tips_and_they_are_retired(ended)
 
 def test_without_them_the_agent_that_obeys_passes_at_once(ended):
     assert [(a.passed, a.value) for a in ended.afterwards] == [(True, 1.0)]
-    assert ended.as_told
+    assert ended.as_expected

@@ -8,9 +8,10 @@ from typing import Any
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import RandomIdGenerator, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Tracer
 from pydantic import BaseModel
 
-from memplugin import MemoryConfig, MemoryContext, Need
+from memplugin import Memory, MemoryConfig, MemoryContext, Need
 from memplugin.diagnosis.attribution import attribute
 from memplugin.diagnosis.evidence_from_spans import census_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
@@ -68,39 +69,49 @@ def send(transport: str, mode: str) -> Sent:
             resource=Resource({"service.name": "agent"}), id_generator=ShortIds()
         )
         provider.add_span_processor(BatchSpanProcessor(exporter(received.endpoint)))
-        record, verdict, needed = _play(provider, mode)
+        record, verdict, needed = _work(provider, mode)
         provider.shutdown()
         return Sent(mode, received.requests, record, verdict, needed)
 
 
-def _play(provider: TracerProvider, mode: Any) -> tuple[TaskRecord, Verdict, str]:
+def _work(provider: TracerProvider, mode: Any) -> tuple[TaskRecord, Verdict, str]:
     tracer = provider.get_tracer("host")
     config = MemoryConfig(floor=-1.0, policy="similarity", content_on_spans=mode)
     with memory_for_tests(tracer_provider=provider, config=config) as memory:
-        with tracer.start_as_current_span("an earlier task"):
-            memory.write_many(
-                [f"board pack with revenue by region number {n}" for n in range(6)],
-                context=MemoryContext(W, "s_0", task_id="t_0401"),
-            )
+        earlier_task(memory, tracer)
         with tracer.start_as_current_span("first session"):
             context = MemoryContext(W, "s_1", task_id=TASK)
             needed = memory.write("the pack is net of tax", context=context).record_id or ""
-        with tracer.start_as_current_span("later session"):
-            context = MemoryContext(W, "s_2", task_id=TASK, scope={"client": "acme"})
-            question = "board pack with revenue by region"
-            retrieval = memory.recall(question, context=context)
-            reply = {
-                "memory_reasoning": "read",
-                "considered": "net",
-                "cited_record_ids": [retrieval.injected[0].record_id],
-                "basis": "gross",
-            }
-            model = ScriptedChatModel([reply])
-            memory.decide(question, context=context, answer=Pack, model=model, retrieval=retrieval)
-            memory.report(context=context, succeeded=False, failure_mode="wrong_basis")
+        later_session(memory, tracer)
         record = memory.task_record(TASK, workspace_id=W)
         need = Need(record_ids=(needed,))
         return record, memory.diagnose(TASK, workspace_id=W, need=need), needed
+
+
+def earlier_task(memory: Memory, tracer: Tracer) -> None:
+    """Six records that are nearer to the later question than the one it needs."""
+    with tracer.start_as_current_span("an earlier task"):
+        memory.write_many(
+            [f"board pack with revenue by region number {n}" for n in range(6)],
+            context=MemoryContext(W, "s_0", task_id="t_0401"),
+        )
+
+
+def later_session(memory: Memory, tracer: Tracer) -> None:
+    """Recalls, decides without the record that is needed, and fails."""
+    with tracer.start_as_current_span("later session"):
+        context = MemoryContext(W, "s_2", task_id=TASK, scope={"client": "acme"})
+        question = "board pack with revenue by region"
+        retrieval = memory.recall(question, context=context)
+        reply = {
+            "memory_reasoning": "read",
+            "considered": "net",
+            "cited_record_ids": [retrieval.injected[0].record_id],
+            "basis": "gross",
+        }
+        model = ScriptedChatModel([reply])
+        memory.decide(question, context=context, answer=Pack, model=model, retrieval=retrieval)
+        memory.report(context=context, succeeded=False, failure_mode="wrong_basis")
 
 
 def trace_of(sent: Sent, session: str) -> bytes:

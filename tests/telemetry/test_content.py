@@ -155,11 +155,11 @@ def test_labels_ids_and_reasons_are_still_to_be_read_in_every_mode() -> None:
         assert report["memplugin.outcome.failure_mode"] == "wrong_vendor"
 
 
-def test_a_citation_that_is_a_text_is_hashed_and_one_that_is_an_id_is_not() -> None:
-    capture = SpanCapture()
-    with memory_for_tests(tracer_provider=capture.provider) as memory:
-        model = ScriptedChatModel([reply(SECRET)])
-        memory.decide("?", context=MemoryContext("ws", "s"), answer=Pack, model=model)
+def test_a_citation_that_is_a_text_is_hashed_and_one_that_is_an_id_is_not(
+    memory: Memory, capture: SpanCapture
+) -> None:
+    model = ScriptedChatModel([reply(SECRET)])
+    memory.decide("?", context=MemoryContext("ws", "s"), answer=Pack, model=model)
     cited = capture.attributes("use_memory")[0]["memplugin.use.cited_record_ids"]
     assert cited[0].startswith("hmac-sha256:")
     assert cited[1] == "m_unknown"

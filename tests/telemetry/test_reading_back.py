@@ -20,11 +20,9 @@ from memplugin.diagnosis.evidence_from_spans import census_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
 from memplugin.errors import ConfigError
 from memplugin.telemetry.readers.envelope import hex_id, spans_in
-from memplugin.telemetry.readers.jaeger import Jaeger
 from memplugin.telemetry.readers.model import Read, Source
-from memplugin.telemetry.readers.open import open_source, read_task
-from memplugin.telemetry.readers.otlp import OtlpFile
-from memplugin.telemetry.readers.tempo import Tempo
+from memplugin.telemetry.readers.open import OtlpFile, open_source, read_task
+from memplugin.telemetry.readers.servers import Jaeger, Tempo
 from tests.telemetry.sent_task import TASK, Sent, W, send, trace_of
 from tests.telemetry.trace_servers import (
     HTML,

@@ -10,7 +10,6 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NoOpTracerProvider
-from pydantic import BaseModel
 
 from memplugin import Memory, MemoryConfig, MemoryContext, Need
 from memplugin.diagnosis.attribution import attribute
@@ -23,14 +22,7 @@ from memplugin.telemetry.sampling import task_sampler
 from memplugin.testing import ScriptedChatModel, SpanCapture, memory_for_tests
 from memplugin.testing.spans import read_back
 from tests.telemetry.reading_back import comparable
-
-W, TASK = "ws_8841", "t_0417"
-
-
-class Pack(BaseModel):
-    """What is decided."""
-
-    basis: str
+from tests.telemetry.sent_task import TASK, W, earlier_task, later_session
 
 
 class Sent:
@@ -54,14 +46,10 @@ def emitted(memory: Memory, task: str = TASK, *, again: bool = False) -> tuple[S
     return sent, emit(memory.backend, W, task, sent, service="agent", again=again)
 
 
-def play(memory: Memory, provider: TracerProvider | None = None) -> str:
+def work(memory: Memory, provider: TracerProvider | None = None) -> str:
     """A task of two sessions that recalls what another task wrote, and fails at rank 7."""
     tracer = (provider or NoOpTracerProvider()).get_tracer("host")
-    with tracer.start_as_current_span("an earlier task"):
-        memory.write_many(
-            [f"board pack with revenue by region number {n}" for n in range(6)],
-            context=MemoryContext(W, "s_0", task_id="t_0401"),
-        )
+    earlier_task(memory, tracer)
     said = [{"role": "user", "content": "Could you do the pack net of tax going forward?"}]
     proposed = {
         "turn_index": 0,
@@ -75,19 +63,7 @@ def play(memory: Memory, provider: TracerProvider | None = None) -> str:
         context = MemoryContext(W, "s_1", task_id=TASK)
         model = ScriptedChatModel([{"memories": [proposed]}])
         needed = memory.remember(said, context=context, model=model)[0].record_id or ""
-    with tracer.start_as_current_span("later session"):
-        context = MemoryContext(W, "s_2", task_id=TASK, scope={"client": "acme"})
-        question = "board pack with revenue by region"
-        retrieval = memory.recall(question, context=context)
-        reply = {
-            "memory_reasoning": "read",
-            "considered": "net",
-            "cited_record_ids": [retrieval.injected[0].record_id],
-            "basis": "gross",
-        }
-        model = ScriptedChatModel([reply])
-        memory.decide(question, context=context, answer=Pack, model=model, retrieval=retrieval)
-        memory.report(context=context, succeeded=False, failure_mode="wrong_basis")
+    later_session(memory, tracer)
     return needed
 
 
@@ -110,7 +86,7 @@ def test_record_and_verdict_from_the_rebuilt_trace_are_those_of_the_ledger(
 ) -> None:
     provider = dropping() if traced else None
     with memory_at(provider, mode) as memory:
-        needed = play(memory, provider)
+        needed = work(memory, provider)
         sent, _ = emitted(memory)
         record = memory.task_record(TASK, workspace_id=W)
         need = Need(record_ids=(needed,))
@@ -132,7 +108,7 @@ def test_record_and_verdict_from_the_rebuilt_trace_are_those_of_the_ledger(
 def test_a_rebuilt_span_says_what_the_sampled_one_would_have_said() -> None:
     kept = SpanCapture()
     with memory_at(kept.provider) as memory:
-        play(memory, kept.provider)
+        work(memory, kept.provider)
         sent, _ = emitted(memory, again=True)
     for name in ("search_memory", "use_memory", "report_outcome"):
         (live,), (rebuilt,) = kept.named(name), sent.named(name)
@@ -151,7 +127,7 @@ def test_a_rebuilt_span_says_what_the_sampled_one_would_have_said() -> None:
 def test_the_ids_are_those_that_the_rows_kept_so_that_links_lead_there() -> None:
     provider = dropping()
     with memory_at(provider) as memory:
-        play(memory, provider)
+        work(memory, provider)
         sent, emission = emitted(memory)
         rows = memory.backend.ledger.history.task_rows(W, TASK)
         later = memory.recall("board pack", context=MemoryContext(W, "s_9", task_id="t_0500"))
@@ -168,7 +144,7 @@ def test_the_ids_are_those_that_the_rows_kept_so_that_links_lead_there() -> None
 def test_every_link_of_the_rebuilt_trace_leads_to_a_span_that_is_sent() -> None:
     provider = dropping()
     with memory_at(provider) as memory:
-        play(memory, provider)
+        work(memory, provider)
         sent, _ = emitted(memory)
     ids = {span.get_span_context().span_id for span in sent.spans}
     linked = {link.context.span_id for span in sent.spans for link in span.links}
@@ -181,7 +157,7 @@ def test_every_link_of_the_rebuilt_trace_leads_to_a_span_that_is_sent() -> None:
 def test_the_writes_of_other_tasks_come_along_under_their_own_names() -> None:
     provider = dropping()
     with memory_at(provider) as memory:
-        play(memory, provider)
+        work(memory, provider)
         sent, _ = emitted(memory)
     tasks = {
         (span.name, (span.attributes or {})[names.TASK_ID])
@@ -195,7 +171,7 @@ def test_the_writes_of_other_tasks_come_along_under_their_own_names() -> None:
 
 def test_a_rebuilt_span_is_marked_and_its_times_are_those_of_now() -> None:
     with memory_at(dropping()) as memory:
-        play(memory)
+        work(memory)
         sent, _ = emitted(memory)
     for span in sent.spans:
         attributes = span.attributes or {}
@@ -213,7 +189,7 @@ def test_a_rebuilt_span_is_marked_and_its_times_are_those_of_now() -> None:
 def test_the_verdict_that_was_given_stands_on_the_tasks_span() -> None:
     provider = dropping()
     with memory_at(provider) as memory:
-        needed = play(memory, provider)
+        needed = work(memory, provider)
         memory.diagnose(TASK, workspace_id=W, need=Need(record_ids=(needed,)))
         sent, _ = emitted(memory)
     (finished,) = sent.named("memory_task")
@@ -226,7 +202,7 @@ def test_the_verdict_that_was_given_stands_on_the_tasks_span() -> None:
 def test_a_sampler_in_the_environment_drops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
     with memory_at(dropping()) as memory:
-        play(memory)
+        work(memory)
         sent, emission = emitted(memory)
     assert emission.spans == len(sent.spans) == 6
 
@@ -269,7 +245,7 @@ def test_that_a_record_was_replaced_forgotten_or_evicted_later_is_in_the_rebuilt
 def test_turns_that_nobody_kept_do_not_hide_what_was_taken_from_them() -> None:
     config = MemoryConfig(floor=-1.0, policy="similarity", keep_turns="off")
     with memory_for_tests(tracer_provider=dropping(), config=config) as memory:
-        play(memory)
+        work(memory)
         sent, _ = emitted(memory)
         record = memory.task_record(TASK, workspace_id=W)
     found = record_from_spans(read_back(sent.spans), W, TASK)
@@ -295,7 +271,7 @@ def test_a_failed_extraction_is_in_the_rebuilt_trace() -> None:
 
 def test_a_task_is_emitted_once_and_again_only_when_asked() -> None:
     with memory_at(dropping()) as memory:
-        play(memory)
+        work(memory)
         first, done = emitted(memory)
         second, refused = emitted(memory)
         third, forced = emitted(memory, again=True)
@@ -309,7 +285,7 @@ def test_a_task_is_emitted_once_and_again_only_when_asked() -> None:
 
 def test_a_task_that_was_sampled_is_not_sent_twice() -> None:
     with memory_at(TracerProvider()) as memory:
-        play(memory)
+        work(memory)
         sent, done = emitted(memory)
     assert sent.spans == []
     assert done.was_sampled
@@ -332,7 +308,7 @@ def test_of_a_task_that_was_sampled_in_part_the_other_part_is_sent() -> None:
 
 def test_what_did_not_arrive_was_not_emitted() -> None:
     with memory_at(dropping()) as memory:
-        play(memory)
+        work(memory)
         with pytest.raises(ConfigError, match="did not arrive"):
             emit(memory.backend, W, TASK, Sent(works=False), service="agent")
         sent, _ = emitted(memory)
@@ -341,7 +317,7 @@ def test_what_did_not_arrive_was_not_emitted() -> None:
 
 def test_a_task_that_is_not_there_is_an_error() -> None:
     with memory_at(None) as memory:
-        play(memory)
+        work(memory)
         with pytest.raises(ConfigError, match="has no task 't_9'"):
             emitted(memory, "t_9")
         with pytest.raises(ConfigError, match="has no task"):

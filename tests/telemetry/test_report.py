@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memplugin import MemoryConfig, MemoryContext
+from memplugin import Memory, MemoryConfig, MemoryContext
 from memplugin.records import Candidate, Retrieval
 from memplugin.telemetry import names
 from memplugin.telemetry.attributes import searched
@@ -128,23 +128,21 @@ def test_a_decision_shows_what_it_goes_against_and_the_answer_as_the_mode_has(
     assert shown[names.AT].startswith("2026-03-02T09:14")
 
 
-def test_a_write_of_one_record_names_it_where_every_store_can_search() -> None:
-    capture = SpanCapture()
-    with memory_for_tests(tracer_provider=capture.provider) as memory:
-        context = MemoryContext("ws", "s_1", task_id="t_1")
-        one = memory.write("reported net", context=context)
-        memory.write_many(["a note", "another note"], context=context)
+def test_a_write_of_one_record_names_it_where_every_store_can_search(
+    memory: Memory, capture: SpanCapture
+) -> None:
+    context = MemoryContext("ws", "s_1", task_id="t_1")
+    one = memory.write("reported net", context=context)
+    memory.write_many(["a note", "another note"], context=context)
     first, second = capture.attributes("upsert_memory")
     assert first[names.RECORD_ID] == one.record_id
     assert names.RECORD_ID not in second
 
 
-def test_what_a_write_replaced_is_on_its_span() -> None:
-    capture = SpanCapture()
-    with memory_for_tests(tracer_provider=capture.provider) as memory:
-        context = MemoryContext("ws", "s_1", task_id="t_1")
-        old = memory.write("net", context=context, kind="belief", claim={"basis": "net"})
-        memory.write("gross", context=context, kind="belief", claim={"basis": "gross"})
+def test_what_a_write_replaced_is_on_its_span(memory: Memory, capture: SpanCapture) -> None:
+    context = MemoryContext("ws", "s_1", task_id="t_1")
+    old = memory.write("net", context=context, kind="belief", claim={"basis": "net"})
+    memory.write("gross", context=context, kind="belief", claim={"basis": "gross"})
     first, second = capture.attributes("upsert_memory")
     assert first[names.REPLACED_IDS] == ("",)
     assert second[names.REPLACED_IDS] == (old.record_id,)

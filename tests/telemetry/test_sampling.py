@@ -275,8 +275,3 @@ def test_the_highest_buckets_are_the_tasks_that_the_ratio_keeps() -> None:
         task = f"t_{number}"
         kept = decide(1 / 50, task).decision is Decision.RECORD_AND_SAMPLE
         assert kept == (bucket(randomness(task)) >= 98)
-
-
-@pytest.fixture
-def capture() -> SpanCapture:
-    return SpanCapture()

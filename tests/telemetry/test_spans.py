@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -56,17 +55,6 @@ def every_hop(memory: Memory) -> None:
         memory.report(context=context("s_2"), succeeded=False)
         task.diagnose(Need(record_ids=(written.record_id,)))
     memory.forget(written.record_id, context=context("s_2"), reason="asked to")
-
-
-@pytest.fixture
-def capture() -> SpanCapture:
-    return SpanCapture()
-
-
-@pytest.fixture
-def memory(capture: SpanCapture) -> Iterator[Memory]:
-    with memory_for_tests(tracer_provider=capture.provider) as opened:
-        yield opened
 
 
 def test_every_hop_has_its_span(memory: Memory, capture: SpanCapture) -> None:

@@ -1,4 +1,4 @@
-"""The options of ``memplugin eval``."""
+"""The commands of ``memplugin eval`` and their options."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from memplugin.cli import output
-from memplugin.cli.options import AsJson, answer
-from memplugin.cli.store import place_of
+from memplugin.cli.options import AsJson, answer, place_of
 from memplugin.errors import ConfigError
 
 SuiteName = Annotated[
@@ -149,10 +148,7 @@ def run_tasks(
         keep_stores=keep_stores,
     )
     report = eval_run.run(options, place_of(context).spans.provider())
-    if as_json:
-        output.print_json(report.to_json())
-    else:
-        output.show(*run_view(report))
+    output.print_result(report.to_json(), run_view(report), as_json=as_json)
     success = report.success["memory_on"].value or 0.0
     planted = report.planted is None or report.planted.as_it_should_be
     answer(yes=not report.errors and success >= (fail_under or 0.0) and planted)
@@ -195,10 +191,7 @@ def compare_arms(
         corrections=corrections,
     )
     report = eval_run.run(options, place_of(context).spans.provider())
-    if as_json:
-        output.print_json(report.to_json())
-    else:
-        output.show(*arms_view(report))
+    output.print_result(report.to_json(), arms_view(report), as_json=as_json)
     hurts = report.arms is not None and report.arms.finding == "hurts"
     answer(yes=not report.errors and not hurts)
 
@@ -229,10 +222,7 @@ def measure_writing(
         suite=suite, arms=(), model=model, judge=judge, embeddings=embeddings, out=out
     )
     report = eval_run.write(options, close, place_of(context).spans.provider())
-    if as_json:
-        output.print_json(report.to_json())
-    else:
-        output.show(*write_view(report))
+    output.print_result(report.to_json(), write_view(report), as_json=as_json)
     answer(yes=(report.overall.recall.value or 0.0) >= (fail_under or 0.0))
 
 
@@ -257,10 +247,7 @@ def measure_retrieval(
 
     options = RunOptions(suite=suite, arms=(), model="none", embeddings=embeddings, out=out)
     report = eval_run.retrieval(options, policy, place_of(context).spans.provider())
-    if as_json:
-        output.print_json(report.to_json())
-    else:
-        output.show(*retrieval_view(report))
+    output.print_result(report.to_json(), retrieval_view(report), as_json=as_json)
     answer(yes=(report.overall.shown.value or 0.0) >= (fail_under or 0.0))
 
 
@@ -297,10 +284,7 @@ def measure_truth(
 
     report = eval_run.truth(data, tuple(cuts or (5, 10, 20)), limit, embeddings)
     eval_run.keep(out, report.to_json())
-    if as_json:
-        output.print_json(report.to_json())
-    else:
-        output.show(*truth_view(report))
+    output.print_result(report.to_json(), truth_view(report), as_json=as_json)
     answer(yes=report.holds)
 
 

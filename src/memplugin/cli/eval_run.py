@@ -1,4 +1,4 @@
-"""What an evaluation works with: the suite, the models, the embedder, the stores."""
+"""How ``memplugin eval`` runs: a suite, its models, embedder and stores from the options."""
 
 from __future__ import annotations
 
@@ -52,16 +52,8 @@ _NAMED: dict[str, Callable[[], Suite]] = {
 }
 
 
-def suite_called(name: str, only: Sequence[str] = ()) -> Suite:
-    """The suite in a file, or one that comes with the package or with public data.
-
-    Args:
-        name: A path, or ``starter``, ``locomo``, ``memsyco``.
-        only: Ids of the tasks to keep; empty for all.
-
-    Raises:
-        ConfigError: there is none, it can't be read, or it has no such task.
-    """
+def _suite(name: str, only: Sequence[str] = ()) -> Suite:
+    """The suite in a file, or one that comes with the package or with public data."""
     path = Path(name)
     suite = load_suite(path) if path.exists() or name not in _NAMED else _NAMED[name]()
     if not only:
@@ -71,7 +63,7 @@ def suite_called(name: str, only: Sequence[str] = ()) -> Suite:
     return suite.model_copy(update={"tasks": tuple(t for t in suite.tasks if t.id in only)})
 
 
-def embedder_called(name: str | None, model: str) -> Remembering:
+def _embedder(name: str | None, model: str) -> Remembering:
     """The embedder of a run: a fake one where the models are scripted, unless one is named."""
     if name == HASHING or (name is None and model == SCRIPTED):
         return Remembering(HashingEmbedder(DIMENSION))
@@ -79,12 +71,8 @@ def embedder_called(name: str | None, model: str) -> Remembering:
 
 
 @contextmanager
-def judge_called(name: str | None) -> Generator[BaseChatModel | None]:
-    """The judging model; None without a name.
-
-    Raises:
-        ConfigError: it can't be made.
-    """
+def _judge(name: str | None) -> Generator[BaseChatModel | None]:
+    """The judging model; None without a name."""
     if name is None:
         yield None
         return
@@ -95,27 +83,16 @@ def judge_called(name: str | None) -> Generator[BaseChatModel | None]:
 
 
 @contextmanager
-def lab_for(
+def _lab(
     options: RunOptions,
     suite: Suite,
     embedder: Remembering,
     stores: Path | None,
     tracer_provider: TracerProvider | None,
 ) -> Generator[Lab]:
-    """Everything a run works with, for as long as a block lasts.
-
-    Args:
-        options: As they were given.
-        suite: What is run.
-        embedder: Of all stores.
-        stores: The folder in which the tasks' stores are kept; None for nowhere.
-        tracer_provider: Where spans go.
-
-    Raises:
-        ConfigError: a model can't be made, or can't be scripted for this suite.
-    """
+    """Everything a run works with, for as long as a block lasts."""
     with ExitStack() as open_:
-        judge = open_.enter_context(judge_called(options.judge))
+        judge = open_.enter_context(_judge(options.judge))
         lab = Lab(
             stores=OnDisk(stores, embedder, tracer_provider)
             if stores
@@ -191,8 +168,8 @@ def run(options: RunOptions, tracer_provider: TracerProvider | None) -> RunRepor
     """
     if options.out is None and (options.resume or options.keep_stores):
         raise ConfigError("--resume and --keep-stores need a folder: give --out DIR.")
-    suite = suite_called(options.suite, options.only)
-    embedder = embedder_called(options.embeddings, options.model)
+    suite = _suite(options.suite, options.only)
+    embedder = _embedder(options.embeddings, options.model)
     header = Header(
         suite=suite.name,
         digest=suite.digest,
@@ -206,7 +183,7 @@ def run(options: RunOptions, tracer_provider: TracerProvider | None) -> RunRepor
     with (
         _folder(options.out) as folder,
         Results.begin(folder, header, resume=options.resume) as results,
-        lab_for(options, suite, embedder, stores, tracer_provider) as lab,
+        _lab(options, suite, embedder, stores, tracer_provider) as lab,
         _bar("running tasks", len(suite.tasks) * len(options.arms)) as step,
     ):
         runs = run_suite(suite, lab, results, arms=options.arms, done=step)
@@ -218,14 +195,22 @@ def run(options: RunOptions, tracer_provider: TracerProvider | None) -> RunRepor
 def write(options: RunOptions, close: float, tracer_provider: TracerProvider | None) -> WriteReport:
     """Runs the write suite.
 
+    Args:
+        options: As they were given.
+        close: The cosine from which two sentences say the same.
+        tracer_provider: Where spans go; None for the global one.
+
+    Returns:
+        Precision, recall and growth.
+
     Raises:
         ConfigError: an option can't work.
     """
-    suite = suite_called(options.suite)
-    embedder = embedder_called(options.embeddings, options.model)
+    suite = _suite(options.suite)
+    embedder = _embedder(options.embeddings, options.model)
     with (
-        lab_for(options, suite, embedder, None, tracer_provider) as lab,
-        judge_called(options.judge) as judge,
+        _lab(options, suite, embedder, None, tracer_provider) as lab,
+        _judge(options.judge) as judge,
         _bar("reading sessions", len(suite.tasks)) as step,
     ):
         reader = Reader(lab.stores, lambda task: lab.models(task).extractor)
@@ -240,11 +225,19 @@ def retrieval(
 ) -> RetrievalReport:
     """Runs the retrieval suite.
 
+    Args:
+        options: As they were given.
+        policy: The ranking policy; None for the configured one.
+        tracer_provider: Where spans go; None for the global one.
+
+    Returns:
+        Recall, hits and ranks.
+
     Raises:
         ConfigError: an option can't work.
     """
-    suite = suite_called(options.suite)
-    embedder = embedder_called(options.embeddings, options.model)
+    suite = _suite(options.suite)
+    embedder = _embedder(options.embeddings, options.model)
     config = MemoryConfig.from_env()
     config = replace(config, policy=policy) if policy else config
     with InMemory(embedder, tracer_provider) as stores, _bar("asking", len(suite.tasks)) as step:
@@ -254,7 +247,16 @@ def retrieval(
 
 
 def truth(data: str, cuts: tuple[int, ...], limit: int | None, embeddings: str | None) -> Truth:
-    """Holds verdicts against what others know of the same tasks.
+    """Compares verdicts with what others know of the same tasks.
+
+    Args:
+        data: ``locomo`` or ``memorybench1``.
+        cuts: How many are shown, for locomo.
+        limit: Most questions of each conversation, for locomo; None for all.
+        embeddings: Name or folder of the embedding model; None for the default.
+
+    Returns:
+        The report of the data set.
 
     Raises:
         NothingFound: the data are not here.
@@ -264,13 +266,13 @@ def truth(data: str, cuts: tuple[int, ...], limit: int | None, embeddings: str |
         conversations = locomo.load(_there(locomo.LOCOMO))
         asked = [q for c in conversations for q in c.questions[:limit] if q.evidence]
         with (
-            InMemory(embedder_called(embeddings, "none")) as stores,
+            InMemory(_embedder(embeddings, "none")) as stores,
             _bar("asking", len(asked) * len(cuts)) as step,
         ):
             return locomo_truth.verify(conversations, stores, cuts=cuts, limit=limit, done=step)
     if data == "memorybench1":
         traces = memorybench1.load(_there(memorybench1.MEMORYBENCH1))
-        return memorybench1_truth.compare(*traces, embedder_called(embeddings, "none"))
+        return memorybench1_truth.compare(*traces, _embedder(embeddings, "none"))
     raise ConfigError(f"there is no data set {data!r}: use locomo or memorybench1.")
 
 

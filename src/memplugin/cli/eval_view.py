@@ -1,4 +1,4 @@
-"""How figures of the lab look: never without the interval they are known to."""
+"""How ``memplugin eval`` shows its figures: never without the interval they are known to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memplugin.evaluation.retrieval_suite import RetrievalReport, RetrievalScore
 from memplugin.evaluation.write_suite import Missed, Score, WriteReport
 
 
-def share(estimate: Estimate) -> Text:
+def _share(estimate: Estimate) -> Text:
     """A share as percent: ``83 % [70, 91] of 47``."""
     if estimate.value is None:
         return text("-", "dim")
@@ -30,7 +30,7 @@ def share(estimate: Estimate) -> Text:
     return text(f"{100 * estimate.value:.0f} %{known} of {estimate.n}")
 
 
-def number(estimate: Estimate | None, digits: int = 2) -> Text:
+def _number(estimate: Estimate | None, digits: int = 2) -> Text:
     """A mean: ``1.40 [1.12, 1.71]``."""
     if estimate is None or estimate.value is None:
         return text("-", "dim")
@@ -40,7 +40,7 @@ def number(estimate: Estimate | None, digits: int = 2) -> Text:
     return text(f"{estimate.value:.{digits}f}{known}")
 
 
-def percent(value: float | None) -> Text:
+def _percent(value: float | None) -> Text:
     """A ratio that has no interval."""
     return text("-", "dim") if value is None else text(f"{100 * value:.0f} %")
 
@@ -55,7 +55,7 @@ def run_view(report: RunReport) -> Iterator[RenderableType]:
     yield facts(
         ("models", text(report.model)),
         ("embedder", text(report.embedder)),
-        *((f"success, {arm}", share(estimate)) for arm, estimate in report.success.items()),
+        *((f"success, {arm}", _share(estimate)) for arm, estimate in report.success.items()),
     )
     yield from _errors(report)
     yield from _attribution(report)
@@ -95,7 +95,7 @@ def _attribution(report: RunReport) -> Iterator[RenderableType]:
     yield table(
         ("stage", "cause", "tasks", "of the failed", "which"),
         (
-            (word(r.stage), text(r.cause), text(r.tasks), share(r.share), text(_named(r)))
+            (word(r.stage), text(r.cause), text(r.tasks), _share(r.share), text(_named(r)))
             for r in rows
         ),
     )
@@ -115,7 +115,7 @@ def _by_tag(report: RunReport) -> Iterator[RenderableType]:
     for name, values in report.by_tag.items():
         if len(values) > 1 and name != "fault":
             yield heading(f"Success by {name}")
-            yield facts(*((value, share(estimate)) for value, estimate in values.items()))
+            yield facts(*((value, _share(estimate)) for value, estimate in values.items()))
 
 
 def _waste(waste: Waste, citations: CitationAgreement | None) -> Iterator[RenderableType]:
@@ -123,25 +123,21 @@ def _waste(waste: Waste, citations: CitationAgreement | None) -> Iterator[Render
     bearing = waste.load_bearing
     tried = f"  over {bearing.n} tasks" if bearing else "not tried: --counterfactuals"
     yield facts(
-        ("records shown", number(waste.shown)),
-        ("cited", number(waste.cited)),
-        ("load-bearing", Text.assemble(number(bearing), tried) if bearing else text(tried, "dim")),
-        ("tokens shown", number(waste.tokens_shown, 0)),
-        ("of these not cited", percent(waste.uncited_tokens)),
-        ("of these idle", percent(waste.idle_tokens)),
+        ("records shown", _number(waste.shown)),
+        ("cited", _number(waste.cited)),
+        ("load-bearing", Text.assemble(_number(bearing), tried) if bearing else text(tried, "dim")),
+        ("tokens shown", _number(waste.tokens_shown, 0)),
+        ("of these not cited", _percent(waste.uncited_tokens)),
+        ("of these idle", _percent(waste.idle_tokens)),
     )
     if citations:
         low, high = citations.interval
         yield remark(
-            f"citations agree with counterfactuals on {_share(citations.agreement)} "
+            f"citations agree with counterfactuals on {_percent(citations.agreement)} "
             f"[{100 * low:.0f}, {100 * high:.0f}] of {citations.compared} records: "
             f"{citations.cited_not} cited and idle, {citations.uncited_load_bearing} load-bearing "
             f"and not cited; {citations.uncertain} uncertain"
         )
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.0f} %"
 
 
 def _planted(planted: Planted) -> Iterator[RenderableType]:
@@ -175,7 +171,7 @@ def _metric(compared: Compared) -> tuple[Text, ...]:
         text(compared.metric),
         text(f"{compared.on:.{digits}f}"),
         text(f"{compared.off:.{digits}f}"),
-        number(compared.difference, digits),
+        _number(compared.difference, digits),
         text(f"{compared.rose} / {compared.same} / {compared.fell}"),
         text(compared.finding, _FINDINGS[compared.finding]),
     )
@@ -216,8 +212,8 @@ _SCORED = ("", "precision", "recall", "right / written", "found / gold")
 def _score(name: str, score: Score) -> tuple[Text, ...]:
     return (
         text(name),
-        share(score.precision),
-        share(score.recall),
+        _share(score.precision),
+        _share(score.recall),
         text(f"{score.right} / {score.written}"),
         text(f"{score.found} / {score.gold}"),
     )
@@ -229,7 +225,7 @@ def _growth(report: WriteReport) -> Iterator[RenderableType]:
     yield facts(
         ("new records", text(f"{growth.records}, where {growth.gold} facts are gold")),
         ("extra", text(growth.extra)),
-        ("needed and still found", share(growth.still_found)),
+        ("needed and still found", _share(growth.still_found)),
         ("matched by", text(", ".join(f"{by} {n}" for by, n in report.matched_by.items()))),
     )
 
@@ -255,8 +251,8 @@ def _annotators(agreement: AnnotatorAgreement) -> Iterator[RenderableType]:
     yield heading(f"Annotators {one} and {other}")
     kappa = "-" if agreement.kappa is None else f"{agreement.kappa:.2f}"
     yield facts(
-        ("agreement (F1)", percent(agreement.agreement)),
-        ("facts of both", share(agreement.shared)),
+        ("agreement (F1)", _percent(agreement.agreement)),
+        ("facts of both", _share(agreement.shared)),
         ("only one has", text(f"{agreement.only_one[0]} and {agreement.only_one[1]}")),
         ("kappa, by message", text(f"{kappa} over {agreement.messages} messages")),
     )
@@ -296,7 +292,7 @@ def retrieval_view(report: RetrievalReport) -> Iterator[RenderableType]:
     for one in missed[:_LISTED]:
         ranks = ", ".join("filtered out" if r is None else f"rank {r}" for r in one.ranks)
         yield Padding(text(f"{one.task_id}: {ranks}, k={one.k}"), (0, 0, 0, 2))
-    yield from more(len(missed), min(len(missed), _LISTED)) if len(missed) > _LISTED else ()
+    yield from more(len(missed), _LISTED)
 
 
 def _retrieved(name: str, score: RetrievalScore, cuts: Sequence[int]) -> tuple[Text, ...]:
@@ -315,13 +311,10 @@ def _retrieved(name: str, score: RetrievalScore, cuts: Sequence[int]) -> tuple[T
 
 def _known_to(score: RetrievalScore, cuts: Sequence[int]) -> Iterator[RenderableType]:
     yield facts(
-        *((f"R@{cut}, all", number(score.recall[cut])) for cut in cuts),
-        ("MRR, all", number(score.mrr)),
-        ("shown, all", share(score.shown)),
+        *((f"R@{cut}, all", _number(score.recall[cut])) for cut in cuts),
+        ("MRR, all", _number(score.mrr)),
+        ("shown, all", _share(score.shown)),
     )
-
-
-_DISAGREEMENTS_LISTED = 20
 
 
 def truth_view(report: LocomoReport | TracesReport) -> Iterator[RenderableType]:
@@ -350,7 +343,7 @@ def _locomo(report: LocomoReport) -> Iterator[RenderableType]:
     if report.left_out:
         yield remark(f"{len(report.left_out)} questions name no evidence: {report.left_out[0]} …")
     yield heading(f"Disagreements: {len(report.disagreements)}")
-    for one in report.disagreements[:_DISAGREEMENTS_LISTED]:
+    for one in report.disagreements[:_LISTED]:
         said = f"{one.question} at k={one.k}: known {one.known}, verdict {one.verdict.stage}"
         yield Padding(text(f"{said}/{one.verdict.cause}"), (0, 0, 0, 2))
 
@@ -372,7 +365,7 @@ def _row(
 def _traces(report: TracesReport) -> Iterator[RenderableType]:
     yield heading(f"{report.system}: {report.tests} tests, {report.passed} passed by their judge")
     yield facts(
-        ("verdict explains a label", share(report.agreement)),
+        ("verdict explains a label", _share(report.agreement)),
         ("passed, need not retrieved", text(f"{report.passing_unshown} of {report.passed}")),
         ("retrieved in store order", text(f"{report.first_shown} of {report.tests}")),
     )

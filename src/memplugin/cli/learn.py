@@ -1,4 +1,4 @@
-"""How ``memplugin learn``, ``audit``, ``evict`` and ``calibrate`` look."""
+"""``memplugin learn``, ``audit``, ``evict`` and ``calibrate``: what memories are worth."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from memplugin.cli import output
-from memplugin.cli.options import AsJson, Workspace, answer
+from memplugin.cli import models, output
+from memplugin.cli.options import AsJson, Workspace, answer, place_of
 from memplugin.cli.output import facts, heading, item, line, more, numbers, remark, text, when
-from memplugin.cli.store import place_of
 from memplugin.config import MemoryContext
 from memplugin.diagnosis.audit import Audit, Contradiction, Duplicate, Misleading, NeverShown
 from memplugin.diagnosis.calibration import Calibration, SignAgreement
@@ -34,7 +33,7 @@ HEURISTIC = (
 # ---------------------------------------------------------------- learn
 
 
-def learnt_view(report: LearnReport) -> Iterator[RenderableType]:
+def _learnt_view(report: LearnReport) -> Iterator[RenderableType]:
     """What a run of ``learn`` did."""
     judge = (
         f"{report.judged} judged, {report.followed} of them followed (prompt {report.judge})"
@@ -63,7 +62,7 @@ def learnt_view(report: LearnReport) -> Iterator[RenderableType]:
 # ---------------------------------------------------------------- audit
 
 
-def audit_view(audit: Audit, limit: int) -> Iterator[RenderableType]:
+def _audit_view(audit: Audit, limit: int) -> Iterator[RenderableType]:
     """Each section, the misleading records first."""
     yield from _section(
         "Misleading: shown in successes, and rarely followed in them",
@@ -118,10 +117,10 @@ def _misleading(rows: Sequence[Misleading]) -> Iterator[RenderableType]:
 def _apart(rows: Iterable[Disagreement]) -> Iterator[RenderableType]:
     for row in rows:
         said = "followed" if row.followed else "not followed"
-        told = [text(f"the judge: {said}"), text(f"cosine {row.cosine:.2f}")]
-        told.append(text(f"task {row.task_id}, attempt {row.attempt}"))
+        about = [text(f"the judge: {said}"), text(f"cosine {row.cosine:.2f}")]
+        about.append(text(f"task {row.task_id}, attempt {row.attempt}"))
         yield from item(
-            row.record_id, told, Text("\n").join([line(row.content), line(row.reasoning)])
+            row.record_id, about, Text("\n").join([line(row.content), line(row.reasoning)])
         )
 
 
@@ -158,20 +157,20 @@ _REASONS = {
 }
 
 
-def evicted_view(evictions: Sequence[Eviction], *, dry_run: bool) -> Iterator[RenderableType]:
-    """Who goes, and why."""
+def _evicted_view(evictions: Sequence[Eviction], *, dry_run: bool) -> Iterator[RenderableType]:
+    """Which records are evicted, and why."""
     if not evictions:
         yield text("Nothing to evict: no record is known to do harm or to be passed over.")
         return
     for eviction in evictions:
         known = eviction.totals
-        told = [
+        about = [
             text(_REASONS[eviction.reason]),
             text(f"utility {eviction.utility:+.2f}"),
             text(f"shown in {known.attempts} attempts, {known.successes} passed"),
             text(f"followed in {known.followed} of {known.judged}"),
         ]
-        yield from item(eviction.record_id, told, line(eviction.content))
+        yield from item(eviction.record_id, about, line(eviction.content))
     count = f"{len(evictions)} record{'s' if len(evictions) > 1 else ''}"
     if dry_run:
         yield text(f"{count} would be evicted.")
@@ -182,7 +181,7 @@ def evicted_view(evictions: Sequence[Eviction], *, dry_run: bool) -> Iterator[Re
 # ---------------------------------------------------------------- calibrate
 
 
-def calibration_view(found: Calibration) -> Iterator[RenderableType]:
+def _calibration_view(found: Calibration) -> Iterator[RenderableType]:
     """How far each sign agrees with counterfactuals."""
     yield heading(f"Followed against load-bearing: {found.sampled} of {found.of} shown records")
     yield facts(
@@ -227,7 +226,7 @@ def learn(
     ] = 8,
     as_json: AsJson = False,
 ) -> None:
-    """Was what was shown followed? Scores each shown memory against what was then done.
+    """Were the memories that were shown followed? Scores each against what was then done.
 
     "Followed" is a heuristic, and no cause: `memplugin calibrate` compares it with
     counterfactual runs. May be stopped anywhere; the next run goes on, and tries again what
@@ -250,10 +249,7 @@ def learn(
             progress=lambda done, of: bar.update(task, completed=done, total=of),
         )
         report = learning.learn(store, wanted)
-    if as_json:
-        output.print_json(report.to_json())
-    else:
-        output.show(*learnt_view(report))
+    output.print_result(report.to_json(), _learnt_view(report), as_json=as_json)
     if report.stopped:
         kept = "what it said before is kept" if report.judged else "every score is left empty"
         output.warn(
@@ -271,7 +267,7 @@ def audit(
     ] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """What in this memory wants a person's eye? Misleading records first.
+    """Which memories should a person look at? Misleading records first.
 
     Then: rows on which judge and cosine are far apart, duplicates, contradictions with
     overlapping scopes, and records that were never shown.
@@ -281,10 +277,7 @@ def audit(
 
     with place_of(context).opened() as store:
         found = curate.audit(store, workspace)
-    if as_json:
-        output.print_json(found.to_json())
-    else:
-        output.show(*audit_view(found, limit))
+    output.print_result(found.to_json(), _audit_view(found, limit), as_json=as_json)
 
 
 def evict(
@@ -311,16 +304,16 @@ def evict(
     with place_of(context).opened() as store:
         if undo:
             record = curate.restore(store, undo, MemoryContext(workspace, "memplugin-evict"))
-            if as_json:
-                output.print_json(record.to_json())
-            else:
-                output.show(text(f"{record.id} is active again."))
+            output.print_result(
+                record.to_json(), [text(f"{record.id} is active again.")], as_json=as_json
+            )
             return
         evictions = curate.evict(store, workspace, dry_run=dry_run)
-    if as_json:
-        output.print_json([eviction.to_json() for eviction in evictions])
-    else:
-        output.show(*evicted_view(evictions, dry_run=dry_run))
+    output.print_result(
+        [eviction.to_json() for eviction in evictions],
+        _evicted_view(evictions, dry_run=dry_run),
+        as_json=as_json,
+    )
 
 
 def calibrate(
@@ -337,12 +330,11 @@ def calibrate(
     seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Does "followed" tell a cause? Compares judge and cosine with counterfactual runs.
+    """Is "followed" a cause? Compares judge and cosine with counterfactual runs.
 
     Decisions are run again with and without each record of the sample; what comes of it is
     kept.
     """
-    from memplugin.cli import models  # noqa: PLC0415 -- imports LangChain
     from memplugin.memory import curate  # noqa: PLC0415 -- imports LangChain
     from memplugin.memory.counterfactual import Trial  # noqa: PLC0415 -- imports LangChain
     from memplugin.memory.model_call import run  # noqa: PLC0415 -- imports LangChain
@@ -362,10 +354,11 @@ def calibrate(
         )
         steps = curate.calibrate(store, workspace, decider, sample, trial, seed=seed)
         found = run(steps)
-    if as_json:
-        output.print_json({**found.to_json(), **_shares(found.judge), **_shares(found.cosine)})
-    else:
-        output.show(*calibration_view(found))
+    output.print_result(
+        {**found.to_json(), **_shares(found.judge), **_shares(found.cosine)},
+        _calibration_view(found),
+        as_json=as_json,
+    )
 
 
 def _shares(sign: SignAgreement) -> Json:
@@ -378,8 +371,6 @@ def _judge(name: str | None) -> Generator[BaseChatModel | None]:
     if name is None:
         yield None
         return
-    from memplugin.cli import models  # noqa: PLC0415 -- imports LangChain
-
     if name == models.SCRIPTED:
         raise ConfigError("the scripted model is no judge: give --model PROVIDER:NAME, or local.")
     with models.chat_model(name) as model:

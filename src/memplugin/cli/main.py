@@ -1,56 +1,75 @@
-"""``memplugin``: the options before a command, and the list of commands."""
+"""``memplugin``: the options before a command, the list of commands, and how errors end one."""
 
 from __future__ import annotations
 
+import logging
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from memplugin.cli import (
-    check,
-    counterfactual,
-    demo,
-    doctor,
-    emit,
-    eval,
-    learn,
-    operations,
-    output,
-    replay,
-    report,
-    review,
-    tasks,
-)
-from memplugin.cli import operations as database
-from memplugin.cli.options import Commands
+from memplugin.cli import demo, eval, learn, replay, report, store, tasks, traces
+from memplugin.cli.options import INTERRUPTED, NO, WRONG_USE, NothingFound, Place
 from memplugin.cli.otlp import Spans
-from memplugin.cli.store import Place
+from memplugin.cli.output import show, warn
+from memplugin.errors import MemPluginError, RecordNotFound
 
 COMMANDS = (
     demo.demo,
-    check.check,
+    store.check,
     tasks.task,
     tasks.diagnose,
     replay.replay,
-    counterfactual.counterfactual,
+    replay.counterfactual,
     learn.learn,
     learn.audit,
     learn.evict,
     learn.calibrate,
     report.report,
-    emit.emit,
-    doctor.doctor,
-    operations.reindex,
-    operations.prune,
-    operations.forget,
+    traces.emit,
+    store.doctor,
+    store.reindex,
+    store.prune,
+    store.forget,
 )
 """In the order in which help lists them. Every command imports all of these modules:
 what is heavy is imported inside the function that needs it."""
 
+
+class _Commands(TyperGroup):
+    """A group whose commands never show a traceback for what went wrong on purpose."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command; its errors become a line on stderr and an exit code."""
+        logging.getLogger("memplugin").addHandler(_log)
+        try:
+            return super().invoke(ctx)
+        except (NothingFound, RecordNotFound) as error:
+            warn(str(error))
+            raise typer.Exit(NO) from None
+        except MemPluginError as error:
+            warn(str(error))
+            raise typer.Exit(WRONG_USE) from None
+        except KeyboardInterrupt:
+            warn("interrupted.")
+            raise typer.Exit(INTERRUPTED) from None
+        finally:
+            logging.getLogger("memplugin").removeHandler(_log)
+
+
+class _Lines(logging.Handler):
+    """The library's warnings, one line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(record.getMessage())
+
+
+_log = _Lines(logging.WARNING)
+
 app = typer.Typer(
     name="memplugin",
-    cls=Commands,
+    cls=_Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -60,7 +79,7 @@ app = typer.Typer(
 
 def _version(value: bool) -> None:  # noqa: FBT001 -- called by the option's parser
     if value:
-        output.show(f"memplugin {metadata.version('memplugin')}")
+        show(f"memplugin {metadata.version('memplugin')}")
         raise typer.Exit
 
 
@@ -109,8 +128,8 @@ def options(
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(eval.app, name="eval")
-app.add_typer(review.app, name="review")
-app.add_typer(database.app, name="db")
+app.add_typer(report.review, name="review")
+app.add_typer(store.database, name="db")
 
 
 def main() -> None:

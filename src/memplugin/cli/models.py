@@ -1,4 +1,4 @@
-"""A small chat model that runs in this process: no key, no network."""
+"""The chat models that ``--model`` names: scripted, a small local one, or a provider's."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
-from memplugin.demo import models
 from memplugin.errors import ConfigError, LocalModelUnavailable
 
 if TYPE_CHECKING:
@@ -136,14 +134,16 @@ def chat_model(name: str) -> Generator[BaseChatModel]:
     """A model that decides.
 
     Args:
-        name: ``scripted``, ``local``, ``PROVIDER:NAME``, or a name that tells its provider.
+        name: ``scripted``, ``local``, ``PROVIDER:NAME``, or a name that implies its provider.
 
     Raises:
         ConfigError: there is no such model, or its provider's package or key is missing.
         LocalModelUnavailable: the packages of the local model are missing.
     """
     if name == SCRIPTED:
-        yield models.decider()
+        from memplugin.demo.models import decider  # noqa: PLC0415 -- imports LangGraph
+
+        yield decider()
     elif name == LOCAL:
         with local_chat_model(max_tokens=LOCAL_MAX_TOKENS) as model:
             yield model
@@ -151,8 +151,8 @@ def chat_model(name: str) -> Generator[BaseChatModel]:
         yield _initialised(name)
 
 
-def like(recorded: str | None) -> str:
-    """What to call the model whose name a decision has kept.
+def name_of_recorded(recorded: str | None) -> str:
+    """The name under which ``chat_model`` gives the model that a decision has kept.
 
     Raises:
         ConfigError: the decision kept none.

@@ -1,4 +1,4 @@
-"""What the views are made of."""
+"""How results are printed, as text or as JSON, and what the texts are made of."""
 
 from __future__ import annotations
 
@@ -67,7 +67,16 @@ def remark(sentence: str) -> Text:
 
 
 def item(name: str | None, facts: Sequence[Text], content: Text) -> Iterator[RenderableType]:
-    """One thing of a list: its id and facts, and under them what it says."""
+    """One thing of a list.
+
+    Args:
+        name: Its id.
+        facts: Shown beside the id, with commas between them.
+        content: What it says, shown under them.
+
+    Returns:
+        The two lines.
+    """
     head = Text.assemble(text(name, "cyan"), "  ", Text(", ").join(facts))
     yield Padding(head, (0, 0, 0, 2))
     yield Padding(content, (0, 0, 0, 6))
@@ -125,6 +134,25 @@ def print_json(value: Mapping[str, Any] | Sequence[Any] | None) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def print_result(
+    value: Mapping[str, Any] | Sequence[Any] | None,
+    view: Iterable[RenderableType],
+    *,
+    as_json: bool,
+) -> None:
+    """Writes a command's result.
+
+    Args:
+        value: The result as JSON.
+        view: The same for people, part by part; not read where JSON is wanted.
+        as_json: What ``--json`` says.
+    """
+    if as_json:
+        print_json(value)
+    else:
+        show(*view)
+
+
 def show(*parts: RenderableType) -> None:
     """Writes a result for people."""
     console = _console(stderr=False)
@@ -145,7 +173,7 @@ def warn(message: str) -> None:
 
 @contextmanager
 def progress(what: str) -> Generator[Progress]:
-    """A bar on stderr while a block lasts; nothing where nobody watches."""
+    """A bar on stderr while a block lasts; nothing where stderr is no terminal."""
     # Only the long commands show one.
     from rich.progress import (  # noqa: PLC0415 -- see above
         BarColumn,

@@ -1,11 +1,14 @@
-"""How ``memplugin replay`` looks: both runs beside each other."""
+"""``memplugin replay`` and ``counterfactual``: stored decisions that are run again."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from difflib import SequenceMatcher
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,28 +18,36 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from memplugin.cli import output
-from memplugin.cli.options import AsJson, NothingFound, answer
-from memplugin.cli.output import facts, heading, line, text
-from memplugin.cli.store import place_of
+from memplugin.cli import models, output
+from memplugin.cli.options import (
+    AnyWorkspace,
+    AsJson,
+    NothingFound,
+    answer,
+    only_workspace,
+    place_of,
+)
+from memplugin.cli.output import facts, heading, item, line, remark, text, word
+from memplugin.cli.tasks import all_tasks, named_tasks
 from memplugin.config import MemoryContext
-from memplugin.errors import ConfigError
-from memplugin.records import Decision
-from memplugin.storage.sql.ledger import SqlLedger
+from memplugin.diagnosis.counterfactual import CitationAgreement, citation_agreement
+from memplugin.diagnosis.task_record import TaskRecord
+from memplugin.records import Counterfactual, Decision, Runs
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from memplugin.diagnosis.replay import Changes, Replay, Run
-    from memplugin.records import Json
-if TYPE_CHECKING:
-    from memplugin.diagnosis.replay import Changes, Replay
     from memplugin.memory.backend import Backend
+    from memplugin.records import Json
+    from memplugin.storage.sql.ledger import SqlLedger
 
 
 _CHANGED = "yellow"
 _SAME_ANSWER = {True: "the same", False: "not the same", None: "can't be compared"}
 
 
-def replay_view(done: Replay) -> Iterator[RenderableType]:
+def _replay_view(done: Replay) -> Iterator[RenderableType]:
     """What was changed, the messages, and both replies."""
     yield heading(f"Replay of decision {done.decision_id}")
     yield facts(
@@ -162,7 +173,7 @@ def replay(
         str | None,
         typer.Option(
             help="Who decides this time: PROVIDER:NAME, local or scripted; left out, the model "
-            "that decided then."
+            "that decided originally."
         ),
     ] = None,
     without: Annotated[
@@ -170,10 +181,13 @@ def replay(
         typer.Option(metavar="ID", help="A record that is not shown; repeatable."),
     ] = None,
     k: Annotated[
-        int | None, typer.Option("--k", min=1, help="Cut the candidates of then with another k.")
+        int | None, typer.Option("--k", min=1, help="Cut the original candidates with another k.")
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(help="Recall again, as of then, under another policy.")
+        str | None,
+        typer.Option(
+            help="Run the original query again under another policy, over the records of that time."
+        ),
     ] = None,
     workspace: Annotated[
         str | None,
@@ -197,21 +211,17 @@ def replay(
     with place_of(context).opened() as store:
         decision = _decision(store.ledger, decision_id, workspace)
         done = _replayed(store, decision, model, changes)
-    if as_json:
-        output.print_json(done.to_json())
-    else:
-        output.show(*replay_view(done))
+    output.print_result(done.to_json(), _replay_view(done), as_json=as_json)
     answer(yes=done.replayed.status == "decided")
 
 
 def _replayed(
     store: Backend, decision: Decision[Any], model: str | None, changes: Changes
 ) -> Replay:
-    from memplugin.cli import models  # noqa: PLC0415 -- imports LangChain
     from memplugin.memory.model_call import run  # noqa: PLC0415 -- imports LangChain
     from memplugin.memory.replay import replay  # noqa: PLC0415 -- imports LangChain
 
-    name = model or models.like(decision.model)
+    name = model or models.name_of_recorded(decision.model)
     if name == models.LOCAL and not _bounded(decision):
         longest = models.LOCAL_MAX_REASONING
         changes = replace(changes, max_reasoning_chars=longest, cite_by_enum=True)
@@ -221,22 +231,178 @@ def _replayed(
 
 
 def _bounded(decision: Decision[Any]) -> bool:
-    """Whether it was asked for as a small model has to be asked."""
+    """Whether the decision was requested within the limits that a small model needs."""
     return "maxLength" in decision.answer_schema["properties"].get("memory_reasoning", {})
 
 
 def _decision(ledger: SqlLedger, decision_id: str, workspace: str | None) -> Decision[Any]:
-    there = [workspace] if workspace else ledger.history.workspaces_of_decision(decision_id)
-    if len(there) > 1:
-        raise ConfigError(
-            f"decision {decision_id!r} is in several workspaces ({', '.join(there)}): "
-            "say which with --workspace."
-        )
-    found = ledger.decisions.get(there[0], decision_id) if there else None
-    if found is None:
+    there = [] if workspace else ledger.history.workspaces_of_decision(decision_id)
+    chosen = only_workspace(f"decision {decision_id!r}", there, workspace)
+    decision = ledger.decisions.get(chosen, decision_id) if chosen else None
+    if decision is None:
         place = f"workspace {workspace!r}" if workspace else "any workspace"
         raise NothingFound(
             f"there is no decision {decision_id!r} in {place}: check the id and the store "
             "(memplugin task TASK shows a task's decision); old ones may have been pruned."
         )
-    return found
+    return decision
+
+
+# ---------------------------------------------------------------- counterfactual
+
+
+def _counterfactuals_view(found: Sequence[Counterfactual]) -> Iterator[RenderableType]:
+    """Each record that was left out, then how far citations agree with that."""
+    if not found:
+        yield remark("no memory was shown to these decisions: there is nothing to leave out")
+        return
+    for task_id, tried in groupby(found, key=lambda one: one.task_id):
+        yield heading(f"Task {task_id}")
+        for one in tried:
+            yield from item(one.record_id, _about(one), line(_answers(one)))
+    yield heading("Citations against counterfactuals")
+    yield _agreement(citation_agreement(found))
+
+
+def _about(one: Counterfactual) -> list[Text]:
+    return [word(one.verdict), text("cited" if one.cited else "not cited"), text(_chance(one))]
+
+
+def _answers(one: Counterfactual) -> str:
+    kept, left_out = _side(one.with_record), _side(one.without_record)
+    if kept == left_out:
+        return f"with and without it: {kept}"
+    return f"with it: {kept}; without it: {left_out}"
+
+
+def _side(runs: Runs) -> str:
+    said = [f"{a.runs} x {json.dumps(a.answer, ensure_ascii=False)}" for a in runs.answers[:3]]
+    more = f", {len(runs.answers) - 3} others" if len(runs.answers) > 3 else ""
+    varies = f" (varies by itself: {runs.variation:.0%})" if runs.variation else ""
+    failed = f", {runs.failed} calls failed" if runs.failed else ""
+    return ", ".join(said) + more + failed + varies
+
+
+def _chance(one: Counterfactual) -> str:
+    if one.deterministic:
+        return "no test: every repeat of a deterministic model agreed"
+    if one.p_value is None:
+        return "too few runs to say"
+    if one.detectable is None:
+        return f"p = {one.p_value:.4f}, no change could surely be seen"
+    return f"p = {one.p_value:.4f}, a change of {one.detectable:.0%} would be seen"
+
+
+def _agreement(agreed: CitationAgreement) -> Text:
+    if agreed.agreement is None:
+        return remark("nothing to compare: no verdict is certain")
+    low, high = agreed.interval
+    return text(
+        f"  agree on {agreed.agreement:.0%} of {agreed.compared} records "
+        f"(95% interval {low:.0%} to {high:.0%}); "
+        f"cited and without effect: {agreed.cited_not}, "
+        f"not cited and load-bearing: {agreed.uncited_load_bearing}, "
+        f"uncertain: {agreed.uncertain}"
+    )
+
+
+def counterfactual(
+    context: typer.Context,
+    task_ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TASK", help="Task ids; without one, the workspace's failed tasks."),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Runs with, and runs without, each record; left out, 8."),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option(min=0, help="Without task ids: so many tasks that passed, too.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Who decides: PROVIDER:NAME, local or scripted; left out, the model that "
+            "decided originally."
+        ),
+    ] = None,
+    record: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID", help="A record to leave out; repeatable. Left out, each that was shown."
+        ),
+    ] = None,
+    workspace: AnyWorkspace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Did a memory bear on the answer? Runs decisions with and without each shown record.
+
+    Everything else stays byte for byte the same. What comes of it is kept, and stands in
+    the task's record and verdict from then on. Exit code 1: there was nothing to try.
+    """
+    with place_of(context).opened() as store:
+        records = _chosen(store.ledger, task_ids, workspace, sample, seed)
+        found = list(_tried(store, records, model, runs, record))
+    agreed = citation_agreement(found)
+    result = {
+        "counterfactuals": [one.to_json() for one in found],
+        "citations": {**agreed.to_json(), "agreement": agreed.agreement},
+    }
+    output.print_result(result, _counterfactuals_view(found), as_json=as_json)
+    answer(yes=bool(found))
+
+
+def _chosen(
+    ledger: SqlLedger, task_ids: Sequence[str] | None, workspace: str | None, sample: int, seed: int
+) -> list[TaskRecord]:
+    if task_ids:
+        return named_tasks(ledger, task_ids, workspace)
+    read = all_tasks(ledger, workspace, "--sample N for some")
+    decided = [record for record in read if record.use.decision_id]
+    passed = [record for record in decided if record.success]
+    draw = random.Random(seed)  # noqa: S311 -- a sample, no secret
+    records = [record for record in decided if record.success is False]
+    records += draw.sample(passed, min(sample, len(passed)))
+    if not records:
+        raise NothingFound(
+            f"no task of workspace {workspace!r} with a decision was reported as failed: name "
+            "tasks, or give --sample N for tasks that passed."
+        )
+    return records
+
+
+def _tried(
+    store: Backend,
+    records: Sequence[TaskRecord],
+    model: str | None,
+    runs: int | None,
+    record_ids: Sequence[str] | None,
+) -> Iterator[Counterfactual]:
+    from memplugin.memory.counterfactual import Trial  # noqa: PLC0415 -- imports LangChain
+    from memplugin.memory.counterfactual import counterfactual as leave_out  # noqa: PLC0415 -- too
+    from memplugin.memory.model_call import run  # noqa: PLC0415 -- imports LangChain
+    from memplugin.memory.replay import stored_decision  # noqa: PLC0415 -- imports LangChain
+
+    with ExitStack() as opened, output.progress("running decisions") as bar:
+        chats: dict[str, BaseChatModel] = {}
+        for record in records:
+            if record.use.decision_id is None:
+                raise NothingFound(f"task {record.task_id!r} has no decision to run again.")
+            decision = stored_decision(store, record.workspace_id, record.use.decision_id)
+            name = model or models.name_of_recorded(decision.model)
+            if name not in chats:
+                chats[name] = opened.enter_context(models.chat_model(name))
+            small = name == models.LOCAL
+            progress = bar.add_task(record.task_id)
+            trial = Trial(
+                record_ids=record_ids,
+                runs=runs,
+                max_reasoning_chars=models.LOCAL_MAX_REASONING if small else None,
+                cite_by_enum=small,
+                on_run=lambda done, most, task=progress: bar.update(
+                    task, completed=done, total=most
+                ),
+            )
+            where = MemoryContext(decision.workspace_id, decision.session_id)
+            yield from run(leave_out(store, decision.id, where, chats[name], trial))

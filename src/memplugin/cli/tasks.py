@@ -1,4 +1,4 @@
-"""How ``memplugin diagnose`` looks."""
+"""``memplugin task`` and ``diagnose``: what became of a task, and which stage failed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from memplugin.cli import output
-from memplugin.cli.options import AnyWorkspace, AsJson, NothingFound, answer
+from memplugin.cli.options import (
+    AnyWorkspace,
+    AsJson,
+    NothingFound,
+    answer,
+    no_task,
+    only_workspace,
+    place_of,
+)
 from memplugin.cli.output import (
     facts,
     heading,
@@ -25,7 +32,6 @@ from memplugin.cli.output import (
     when,
     word,
 )
-from memplugin.cli.store import place_of
 from memplugin.cli.traces import LEDGER, From, Headers, Since, Traces, Until, traces_at
 from memplugin.diagnosis.attribution import tally
 from memplugin.diagnosis.task_record import (
@@ -37,14 +43,14 @@ from memplugin.diagnosis.task_record import (
 )
 from memplugin.errors import ConfigError
 from memplugin.records import Need, Override, Verdict
-from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.text import clean
 
 if TYPE_CHECKING:
     from memplugin.memory.backend import Backend
+    from memplugin.storage.sql.ledger import SqlLedger
 
 
-def verdicts_view(verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
+def _verdicts_view(verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
     """Each verdict, then how often each came."""
     for verdict in verdicts:
         yield from _verdict(verdict)
@@ -60,23 +66,18 @@ def verdicts_view(verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
 def _verdict(verdict: Verdict) -> Iterator[RenderableType]:
     title = heading(f"Task {verdict.task_id}: ")
     yield Text.assemble(title, word(verdict.stage), text(f", {verdict.cause}"))
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    if verdict.record_id:
-        grid.add_row("  record", text(verdict.record_id))
-    if verdict.rank is not None:
-        grid.add_row("  rank", text(verdict.rank))
-    for place, observation in enumerate(verdict.evidence):
-        grid.add_row("" if place else "  seen", line(observation))
-    grid.add_row("  next", line(verdict.next_step))
-    yield grid
+    yield facts(
+        *([("record", text(verdict.record_id))] if verdict.record_id else []),
+        *([("rank", text(verdict.rank))] if verdict.rank is not None else []),
+        *(("" if i else "seen", line(seen)) for i, seen in enumerate(verdict.evidence)),
+        ("next", line(verdict.next_step)),
+    )
 
 
 _OUTCOMES = {True: "passed", False: "failed", None: "not reported"}
 
 
-def task_view(record: TaskRecord) -> Iterator[RenderableType]:
+def _task_view(record: TaskRecord) -> Iterator[RenderableType]:
     """Sessions, writes, the retrieval that fed the decision, the decision, the outcome."""
     yield heading(f"Task {record.task_id}")
     yield facts(
@@ -218,13 +219,10 @@ def task(
         record = traces.task(task_id, workspace).record
     else:
         with place_of(context).ledger() as ledger:
-            record = task_record(ledger, task_id, workspace)
+            record = _task_record(ledger, task_id, workspace)
     if record is None:
-        raise NothingFound(_no_task(task_id, workspace))
-    if as_json:
-        output.print_json(record.to_json())
-    else:
-        output.show(*task_view(record))
+        raise no_task(task_id, workspace)
+    output.print_result(record.to_json(), _task_view(record), as_json=as_json)
 
 
 def diagnose(
@@ -265,17 +263,13 @@ def diagnose(
         verdicts = _from_traces(traces, task_ids or (), workspace, wanted)
     else:
         with place_of(context).opened() as store:
-            records = (
-                named_tasks(store.ledger, task_ids, workspace)
-                if task_ids
-                else _all_of(store.ledger, workspace, every=every)
-            )
+            records = _chosen(store.ledger, task_ids, workspace, every=every)
             verdicts = list(_verdicts(store, records, wanted))
-    if as_json:
-        table = [row.to_json() for row in tally(verdicts)]
-        output.print_json({"verdicts": [v.to_json() for v in verdicts], "table": table})
-    else:
-        output.show(*verdicts_view(verdicts))
+    result = {
+        "verdicts": [verdict.to_json() for verdict in verdicts],
+        "table": [row.to_json() for row in tally(verdicts)],
+    }
+    output.print_result(result, _verdicts_view(verdicts), as_json=as_json)
     answer(yes=any(verdict.stage != "undetermined" for verdict in verdicts))
 
 
@@ -297,7 +291,7 @@ def _from_traces(
         raise ConfigError("no task is named: traces are searched by task, so give task ids.")
     with output.progress("reading traces") as bar:
         return [
-            traces.task(task_id, workspace, need.record_ids).judge(need)
+            traces.task(task_id, workspace, need.record_ids).diagnose(need)
             for task_id in bar.track(dict.fromkeys(task_ids))
         ]
 
@@ -307,66 +301,74 @@ def named_tasks(
 ) -> list[TaskRecord]:
     """The records of tasks that a user named.
 
+    Args:
+        ledger: The ledger that is read.
+        task_ids: The tasks; one that is named twice is read once.
+        workspace: What ``--workspace`` says.
+
+    Returns:
+        A record for each task, in the order in which they were named.
+
     Raises:
         NothingFound: one of them is not there.
         ConfigError: one is in several workspaces, and none is named.
     """
     records: list[TaskRecord] = []
     for task_id in dict.fromkeys(task_ids):
-        record = task_record(ledger, task_id, workspace)
+        record = _task_record(ledger, task_id, workspace)
         if record is None:
-            raise NothingFound(_no_task(task_id, workspace))
+            raise no_task(task_id, workspace)
         records.append(record)
     return records
 
 
-def _all_of(ledger: SqlLedger, workspace: str | None, *, every: bool) -> list[TaskRecord]:
+def all_tasks(ledger: SqlLedger, workspace: str | None, passed: str) -> list[TaskRecord]:
+    """The records of all tasks of a workspace, with a progress bar.
+
+    Args:
+        ledger: The ledger that is read.
+        workspace: What ``--workspace`` says.
+        passed: The option that adds passing tasks, for the message.
+
+    Returns:
+        A record for each task.
+
+    Raises:
+        ConfigError: no workspace is named.
+    """
     if workspace is None:
         raise ConfigError(
             "no task is named: give task ids, or --workspace for its failed tasks "
-            "(and --all for those that passed too)."
+            f"(and {passed} that passed)."
         )
     with output.progress("reading tasks") as bar:
-        read = [
+        return [
             TaskRecord.from_ledger(ledger, workspace, task_id)
             for task_id in bar.track(ledger.history.tasks(workspace))
         ]
+
+
+def _chosen(
+    ledger: SqlLedger, task_ids: Sequence[str] | None, workspace: str | None, *, every: bool
+) -> list[TaskRecord]:
+    if task_ids:
+        return named_tasks(ledger, task_ids, workspace)
+    read = all_tasks(ledger, workspace, "--all for those")
     records = [record for record in read if every or record.success is False]
-    if not records:
-        raise NothingFound(_no_tasks(workspace, every=every))
-    return records
-
-
-def task_record(ledger: SqlLedger, task_id: str, workspace: str | None) -> TaskRecord | None:
-    """A task's record; None when there is no such task.
-
-    Raises:
-        ConfigError: it is in several workspaces, and none is named.
-    """
-    there = [workspace] if workspace else ledger.history.workspaces_of_task(task_id)
-    if len(there) > 1:
-        raise ConfigError(
-            f"task {task_id!r} is in several workspaces ({', '.join(there)}): "
-            "say which with --workspace."
-        )
-    if not there:
-        return None
-    record = TaskRecord.from_ledger(ledger, there[0], task_id)
-    return record if record.sessions else None
-
-
-def _no_task(task_id: str, workspace: str | None) -> str:
-    place = f"workspace {workspace!r}" if workspace else "any workspace"
-    return (
-        f"there is no task {task_id!r} in {place}: check the id, the workspace and the store "
-        "(memplugin doctor lists workspaces)."
-    )
-
-
-def _no_tasks(workspace: str, *, every: bool) -> str:
+    if records:
+        return records
     if every:
-        return f"workspace {workspace!r} has no tasks (memplugin doctor lists workspaces)."
-    return (
+        raise NothingFound(
+            f"workspace {workspace!r} has no tasks (memplugin doctor lists workspaces)."
+        )
+    raise NothingFound(
         f"no task of workspace {workspace!r} was reported as failed: name tasks, or give --all "
         "to see every task."
     )
+
+
+def _task_record(ledger: SqlLedger, task_id: str, workspace: str | None) -> TaskRecord | None:
+    there = [] if workspace else ledger.history.workspaces_of_task(task_id)
+    chosen = only_workspace(f"task {task_id!r}", there, workspace)
+    record = TaskRecord.from_ledger(ledger, chosen, task_id) if chosen else None
+    return record if record and record.sessions else None

@@ -1,7 +1,8 @@
-"""Reading a task's record from traces instead of the ledger: ``--from``."""
+"""The option ``--from``, which reads a task from traces, and ``memplugin emit``."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,14 +11,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memplugin.cli import output
-from memplugin.cli.operations import moment
-from memplugin.cli.options import NothingFound
+from memplugin.cli.options import (
+    AnyWorkspace,
+    AsJson,
+    NothingFound,
+    moment,
+    no_task,
+    only_workspace,
+    place_of,
+)
+from memplugin.cli.otlp import Spans
 from memplugin.diagnosis.task_record import TaskRecord
 from memplugin.errors import ConfigError, TracesUnavailable
 from memplugin.records import Need, Verdict
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    from memplugin.memory.emit import Emission
+    from memplugin.storage.sql.ledger import SqlLedger
     from memplugin.telemetry.readers.model import Note, ReadSpan, Source
+
 
 LEDGER = "ledger"
 LOOKED_BACK = timedelta(days=90)
@@ -58,7 +72,7 @@ class TracedTask:
     record: TaskRecord
     spans: Sequence[ReadSpan]
 
-    def judge(self, need: Need) -> Verdict:
+    def diagnose(self, need: Need) -> Verdict:
         """Names the stage, from these spans alone."""
         # No other command needs it.
         from memplugin.diagnosis.attribution import attribute  # noqa: PLC0415 -- see above
@@ -80,6 +94,14 @@ class Traces:
     ) -> TracedTask:
         """Reads a task; what the reading lacks is said on stderr.
 
+        Args:
+            task_id: The task.
+            workspace: What ``--workspace`` says.
+            record_ids: Records that should have been used: their traces are read too.
+
+        Returns:
+            The task's record and the spans it was read from.
+
         Raises:
             NothingFound: there is no span of it.
             TracesUnavailable: the backend gave nothing to work with.
@@ -94,13 +116,9 @@ class Traces:
             raise _nothing(task_id, read.notes)
         for note in read.notes:
             output.warn(note.text)
-        there = [workspace] if workspace else workspaces_of(read.spans, task_id)
-        if len(there) > 1:
-            raise ConfigError(
-                f"task {task_id!r} is in several workspaces ({', '.join(there)}): "
-                "say which with --workspace."
-            )
-        record = record_from_spans(read.spans, there[0], task_id) if there else None
+        there = [] if workspace else workspaces_of(read.spans, task_id)
+        chosen = only_workspace(f"task {task_id!r}", there, workspace)
+        record = record_from_spans(read.spans, chosen, task_id) if chosen else None
         if record is None:
             raise NothingFound(f"no span of task {task_id!r} is of workspace {workspace!r}.")
         return TracedTask(record, read.spans)
@@ -109,7 +127,16 @@ class Traces:
 def traces_at(
     place: str, since: str | None, until: str | None, headers: str | None
 ) -> Traces | None:
-    """The traces that ``--from`` names; None for the ledger.
+    """The traces that ``--from`` names.
+
+    Args:
+        place: What ``--from`` says.
+        since: What ``--since`` says.
+        until: What ``--until`` says.
+        headers: What ``--headers`` says.
+
+    Returns:
+        Traces that are ready to be read; None for the ledger.
 
     Raises:
         ConfigError: an option can't be read, or is for traces only.
@@ -137,3 +164,77 @@ def _nothing(task_id: str, notes: Sequence[Note]) -> NothingFound | TracesUnavai
     if any(note.kind in ("refused", "unreadable") for note in notes):
         return TracesUnavailable(said)
     return NothingFound(said or f"there is no span of task {task_id!r}.")
+
+
+# ---------------------------------------------------------------- emit
+
+SERVICE = "memplugin"
+"""``service.name`` of the spans where OTEL_SERVICE_NAME is not set."""
+
+
+def emit(
+    context: typer.Context,
+    task_id: Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")],
+    workspace: AnyWorkspace = None,
+    otlp: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The collector; as --otlp before the command."),
+    ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Although it was emitted before, or sampled; all of it."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Sends a task's trace from the ledger, for a task that was not sampled. Once.
+
+    Its spans have the ids that they would have had, so that links from other traces find
+    them, and `memplugin.rebuilt`. Their times are those of now; the original ones are in
+    `memplugin.original.time`. Records that other tasks wrote bring those spans along.
+
+    Exit code 1: there is no such task.
+    """
+    # Imports what the other commands do not need.
+    from memplugin.memory.emit import emit as send_task  # noqa: PLC0415 -- see above
+
+    place = place_of(context)
+    spans = Spans(otlp) if otlp else place.spans
+    exporter = spans.exporter()
+
+    def send(batch: Sequence[ReadableSpan]) -> bool:
+        return exporter.export(batch).name == "SUCCESS"
+
+    try:
+        with place.opened() as store:
+            there = _workspace(store.ledger, task_id, workspace)
+            service = os.environ.get("OTEL_SERVICE_NAME") or SERVICE
+            done = send_task(store, there, task_id, send, service=service, again=again)
+    finally:
+        exporter.shutdown()
+    output.print_result(done.to_json(), [_emission(done, spans.target)], as_json=as_json)
+
+
+def _workspace(ledger: SqlLedger, task_id: str, workspace: str | None) -> str:
+    there = ledger.history.workspaces_of_task(task_id)
+    chosen = only_workspace(f"task {task_id!r}", there, workspace)
+    if chosen not in there:
+        raise no_task(task_id, workspace)
+    return chosen
+
+
+def _emission(done: Emission, target: str | None) -> str:
+    if done.before:
+        return (
+            f"{done.task_id} was emitted on {done.before:%Y-%m-%d %H:%M} UTC already: nothing was "
+            "sent. --again sends it again."
+        )
+    if done.was_sampled:
+        return (
+            f"{done.task_id} was sampled: its spans were sent when they were made, and nothing "
+            "was sent now. --again sends them all."
+        )
+    count = len(done.trace_ids)
+    traces = "1 trace" if count == 1 else f"{count} traces"
+    return f"{done.spans} spans of {done.task_id} in {traces} sent to {target}:\n" + "\n".join(
+        f"  {trace_id}" for trace_id in done.trace_ids
+    )

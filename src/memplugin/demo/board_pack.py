@@ -1,4 +1,4 @@
-"""The board pack, told wrong: it was said three weeks ago, and the pack came out in gross.
+"""The board pack: three weeks ago a customer asked for net figures, and gets gross ones.
 
 One customer, two sessions three weeks apart, three acts:
 
@@ -8,7 +8,7 @@ One customer, two sessions three weeks apart, three acts:
    nearest vectors rank it below the cut: a *retrieval* failure, with a rank.
 3. What must always hold no longer competes with similarity. The pack is net of tax.
 
-Nothing is told to fail: each act changes one setting and runs the same agent.
+Nothing is made to fail: each act changes one setting and runs the same agent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from opentelemetry.trace import Tracer
 from pydantic import BaseModel, Field
@@ -45,7 +45,6 @@ from memplugin.testing.fakes import FixedClock
 WORKSPACE = "ws_8841"
 FIRST_SESSION = datetime(2026, 3, 2, 9, 14, 11, tzinfo=UTC)
 LATER_SESSION = FIRST_SESSION + timedelta(weeks=3)
-SECOND = timedelta(seconds=1)
 
 INSTRUCTION = "Can you do these net of tax going forward?"
 REQUEST = "Put together the Q3 board pack with revenue by region."
@@ -161,32 +160,34 @@ def first_session(memory: Memory, extractor: BaseChatModel) -> Any:
         return {"messages": [AIMessage("Will do. Anything else for the pack?")]}
 
     builder = StateGraph(Chat, context_schema=MemoryContext)
-    builder.add_node("answer", answer)
-    builder.add_node("remember", create_remember_node(memory, extractor))
+    remember = create_remember_node(memory, extractor)
+    builder.add_sequence([("answer", answer), ("remember", remember)])
     builder.add_edge(START, "answer")
-    builder.add_edge("answer", "remember")
-    builder.add_edge("remember", END)
     return builder.compile()
 
 
 def later_session(memory: Memory, model: BaseChatModel) -> Any:
     """The graph that makes the pack: recall, decide, report."""
     builder = StateGraph(Work, context_schema=MemoryContext)
-    builder.add_node("recall", create_recall_node(memory, k=K))
-    builder.add_node("decide", create_decide_node(memory, model, answer=BoardPack))
-    builder.add_node("report", create_report_node(memory, succeeded=is_right))
+    builder.add_sequence(
+        [
+            ("recall", create_recall_node(memory, k=K)),
+            ("decide", create_decide_node(memory, model, answer=BoardPack)),
+            ("report", create_report_node(memory, succeeded=is_right)),
+        ]
+    )
     builder.add_edge(START, "recall")
-    builder.add_edge("recall", "decide")
-    builder.add_edge("decide", "report")
-    builder.add_edge("report", END)
     return builder.compile()
 
 
 def is_right(state: Work) -> bool:
     """Whether the pack is what the customer had asked for."""
-    decision: dict[str, Any] = state.get("decision", {})
-    answer: dict[str, Any] = decision.get("answer") or {}
-    return answer.get("basis") == "net of tax"
+    return answer_of(state).get("basis") == "net of tax"
+
+
+def answer_of(state: Any) -> dict[str, Any]:
+    """The answer that a decide node put into a graph's state; empty without one."""
+    return state.get("decision", {}).get("answer") or {}
 
 
 def conversation() -> list[AnyMessage]:
@@ -198,7 +199,7 @@ def conversation() -> list[AnyMessage]:
     ]
 
 
-def tell_earlier_facts(memory: Memory) -> None:
+def write_earlier_facts(memory: Memory) -> None:
     """Stores what is known of the customer from before."""
     context = MemoryContext(WORKSPACE, "s_0", task_id="t_0401")
     memory.write_many(
@@ -211,10 +212,11 @@ def tell_earlier_facts(memory: Memory) -> None:
 
 
 OpenMemory = Callable[[MemoryConfig, FixedClock], Memory]
+"""Opens a story's store, with a configuration and a clock."""
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ActResult:
     """One act, as it ended."""
 
     act: Act
@@ -228,14 +230,14 @@ class Played:
         return (self.verdict.stage, self.verdict.cause) == (self.act.planted or ("none", "passed"))
 
 
-def play(
+def run_story(
     open_memory: OpenMemory,
     extractor: BaseChatModel,
     decider: BaseChatModel,
     base: MemoryConfig,
     tracer: Tracer,
-) -> Iterator[Played]:
-    """Plays the acts one after the other on one store, each session in a trace of its own.
+) -> Iterator[ActResult]:
+    """Runs the acts one after the other on one store, each session in a trace of its own.
 
     Args:
         open_memory: Opens the same store with a configuration and a clock.
@@ -243,22 +245,25 @@ def play(
         decider: The model that makes the pack.
         base: The settings that no act changes.
         tracer: The host's: it opens a span around each session.
+
+    Returns:
+        Each act as it ended.
     """
-    clock = FixedClock(FIRST_SESSION, step=SECOND)
+    clock = FixedClock(FIRST_SESSION, step=timedelta(seconds=1))
     with open_memory(base, clock) as memory, tracer.start_as_current_span("earlier_session"):
-        tell_earlier_facts(memory)
+        write_earlier_facts(memory)
     for act in acts(base):
         with open_memory(act.config, clock) as memory:
-            yield _play(memory, act, clock, (extractor, decider), tracer)
+            yield _run_act(memory, act, clock, (extractor, decider), tracer)
 
 
-def _play(
+def _run_act(
     memory: Memory,
     act: Act,
     clock: FixedClock,
     models: tuple[BaseChatModel, BaseChatModel],
     tracer: Tracer,
-) -> Played:
+) -> ActResult:
     extractor, decider = models
     with memory.task(act.task_id, workspace_id=WORKSPACE) as task:
         with tracer.start_as_current_span("first_session"):
@@ -272,4 +277,4 @@ def _play(
             )
         record = task.record()
         verdict = task.diagnose(NEED if not record.success else Need())
-    return Played(act, memory.find("net of tax", context=act.context("s_1")), record, verdict)
+    return ActResult(act, memory.find("net of tax", context=act.context("s_1")), record, verdict)

@@ -129,7 +129,7 @@ def sessions(tasks: int = TASKS) -> list[Session]:
     return sorted(found, key=lambda s: (s.at, s.number))
 
 
-def tell_earlier_facts(memory: Memory) -> None:
+def write_earlier_facts(memory: Memory) -> None:
     """Stores what is known of each customer from before."""
     for customer in range(CUSTOMERS):
         context = MemoryContext(
@@ -210,7 +210,7 @@ SERVICE = "reports-agent"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged(Noun):
+class ComparedVerdicts(Noun):
     """One task that failed, by its traces alone and by the ledger.
 
     Attributes:
@@ -234,7 +234,7 @@ class Judged(Noun):
 
 
 @dataclass(frozen=True, slots=True)
-class Escalated(Noun):
+class EscalationResult(Noun):
     """How it ended.
 
     Attributes:
@@ -253,20 +253,20 @@ class Escalated(Noun):
     split: tuple[str, ...]
     spans: int
     failed: int
-    judged: tuple[Judged, ...]
-    lost: Judged
-    promoted: Judged
+    judged: tuple[ComparedVerdicts, ...]
+    lost: ComparedVerdicts
+    promoted: ComparedVerdicts
     sent: int
 
     @property
-    def as_promised(self) -> bool:
+    def as_expected(self) -> bool:
         """Whether no task was split and every verdict from traces is the ledger's."""
         agreeing = all(one.agree for one in (*self.judged, self.promoted))
         return not self.split and agreeing and self.lost.from_traces is None
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class TraceBackend:
     """Where the spans went, as a trace backend gives them back.
 
     Attributes:
@@ -278,36 +278,39 @@ class Backend:
     send: Send
 
 
-def play(
+def run_story(
     memory: Memory,
     clock: FixedClock,
     tracer: Tracer,
-    backend: Backend,
+    backend: TraceBackend,
     *,
     tasks: int = TASKS,
-    watch: Callable[[Iterable[Session]], Iterable[Session]] = iter,
-) -> Escalated:
-    """Plays five weeks, then diagnoses what failed.
+    progress: Callable[[Iterable[Session]], Iterable[Session]] = iter,
+) -> EscalationResult:
+    """Runs five weeks of sessions, then diagnoses what failed.
 
     Args:
-        memory: An empty store, on a provider with ``task_sampler(story.RATIO)``.
+        memory: An empty store, on a provider with ``task_sampler(RATIO)``.
         clock: The store's.
         tracer: The host's, of the same provider: it opens a span around each session.
         backend: Where the provider's spans go.
         tasks: How many.
-        watch: Passes the sessions through, for a progress bar.
+        progress: Passes the sessions through, for a progress bar.
+
+    Returns:
+        What was kept, and the verdicts from traces beside those from the ledger.
     """
-    tell_earlier_facts(memory)
+    write_earlier_facts(memory)
     agent, all_sessions = Agent(memory, {}), sessions(tasks)
-    flags = _work(agent, watch(all_sessions), clock, tracer)
+    flags = _work(agent, progress(all_sessions), clock, tracer)
     kept = tuple(task for task, seen in flags.items() if seen == {True})
     failed = [s for s in all_sessions if s.first and s.case and s.case.planted]
     arrived = backend.read()
-    judged = tuple(_judged(agent, s, arrived) for s in failed if s.task_id in kept)
+    judged = tuple(_compared(agent, s, arrived) for s in failed if s.task_id in kept)
     lost = next(s for s in failed if s.task_id not in kept)
-    before = _judged(agent, lost, arrived)
+    before = _compared(agent, lost, arrived)
     emission = emit(memory.backend, lost.workspace, lost.task_id, backend.send, service=SERVICE)
-    return Escalated(
+    return EscalationResult(
         tasks=len(flags),
         sessions=len(all_sessions),
         kept=kept,
@@ -316,7 +319,7 @@ def play(
         failed=len(failed),
         judged=judged,
         lost=before,
-        promoted=_judged(agent, lost, backend.read()),
+        promoted=_compared(agent, lost, backend.read()),
         sent=emission.spans,
     )
 
@@ -335,10 +338,10 @@ def _work(
     return flags
 
 
-def _judged(agent: Agent, session: Session, spans: Sequence[ReadSpan]) -> Judged:
+def _compared(agent: Agent, session: Session, spans: Sequence[ReadSpan]) -> ComparedVerdicts:
     need = agent.need(session.task_id)
     planted = session.case.planted if session.case else None
-    return Judged(
+    return ComparedVerdicts(
         task_id=session.task_id,
         planted=planted or ("none", "passed"),
         from_ledger=agent.memory.diagnose(

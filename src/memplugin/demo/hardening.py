@@ -1,4 +1,4 @@
-"""The hardening run: tips that were lucky to be there, until somebody followed them.
+"""The hardening run: wrong tips look good for as long as nobody follows them.
 
 An agent hardens a host, rule by rule, with up to three attempts at each. Its memory holds
 five tips that are plausible and wrong here, and three practices that work. In the first run
@@ -6,23 +6,24 @@ the agent goes its own way, and whatever lay beside it when a rule passed looks 
 second, over the same rules, it does what memory says: one rule fails three times, and the
 third time the host can no longer be reached.
 
-Nothing is told to fail: the host takes each script for what it is.
+Nothing is made to fail: the host checks each script by what it does.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
 from langchain_core.messages import BaseMessage
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 from pydantic import BaseModel, Field
 
 from memplugin.config import HEALTH_FAILURE, OUTCOME_ONLY, LearnConfig, MemoryConfig, MemoryContext
+from memplugin.demo.board_pack import OpenMemory, answer_of
 from memplugin.diagnosis.audit import Audit
 from memplugin.integrations.langgraph import (
     create_decide_node,
@@ -41,7 +42,6 @@ from memplugin.testing.model import ScriptedChatModel
 WORKSPACE = "ws_hardening"
 FIRST_RUN = datetime(2026, 5, 4, 8, 0, tzinfo=UTC)
 EVERY = timedelta(days=7)
-SECOND = timedelta(seconds=1)
 
 QUERY = "Hardening the SSH client: how?"
 K = 8
@@ -145,11 +145,6 @@ _ABOUT_MACS = re.compile(r'<memory id="([^"]+)"[^>]*>[^<]*update-crypto-policies
 _POLICIES = ("FIPS", "FIPS:OSPP", "FUTURE")
 
 
-def question(rule: Rule, attempt: int) -> str:
-    """What the agent is asked."""
-    return f"Rule {rule.name}, attempt {attempt}"
-
-
 def agent(*, obedient: bool) -> ScriptedChatModel:
     """The agent's model. It knows its trade; an obedient one does what memory says instead.
 
@@ -160,25 +155,25 @@ def agent(*, obedient: bool) -> ScriptedChatModel:
     def reply(messages: list[BaseMessage]) -> dict[str, Any]:
         said = str(messages[-1].text)
         found = _ATTEMPT.search(said)
-        assert found is not None  # noqa: S101 -- asked by ``question`` only
+        assert found is not None  # noqa: S101 -- every question is made by ``_work_on``
         name, attempt = found[1], int(found[2])
         rule = next(rule for rule in RULES if rule.name == name)
-        told = _ABOUT_MACS.search(said) if obedient and rule is MACS else None
+        tip = _ABOUT_MACS.search(said) if obedient and rule is MACS else None
         return {
-            "memory_reasoning": f"{told[1]} says how." if told else "I know how.",
+            "memory_reasoning": f"{tip[1]} says how." if tip else "I know how.",
             "considered": "the other way",
-            "cited_record_ids": [told[1]] if told else [],
-            "script": _told(attempt) if told else _own(rule, attempt),
+            "cited_record_ids": [tip[1]] if tip else [],
+            "script": _script_from_memory(attempt) if tip else _own_script(rule, attempt),
         }
 
     return ScriptedChatModel(reply)
 
 
-def _told(attempt: int) -> str:
+def _script_from_memory(attempt: int) -> str:
     return f"update-crypto-policies --set {_POLICIES[attempt - 1]}\n"
 
 
-def _own(rule: Rule, attempt: int) -> str:
+def _own_script(rule: Rule, attempt: int) -> str:
     learning = TIP not in rule.kinds and attempt < MOST_ATTEMPTS
     if learning and attempt == 1:
         return f"echo '{rule.line}' >> {rule.file}\n"
@@ -197,37 +192,34 @@ class Work(TypedDict, total=False):
     outcome: dict[str, Any]
 
 
-def attempt_at(memory: Memory, rule: Rule, model: ScriptedChatModel) -> Any:
+def _attempt_graph(memory: Memory, rule: Rule, model: ScriptedChatModel) -> Any:
     """The graph of one attempt: recall, decide, run the script and scan, report."""
 
     def run(state: Work) -> dict[str, Any]:
         return {"scan": scan(rule, script_of(state))}
 
     builder = StateGraph(Work, context_schema=MemoryContext)
-    builder.add_node("recall", create_recall_node(memory, query="topic", k=K, kinds=rule.kinds))
-    builder.add_node("decide", create_decide_node(memory, model, answer=Fix))
-    builder.add_node("run", run)
-    builder.add_node(
-        "report",
-        create_report_node(
-            memory,
-            succeeded=lambda state: state["scan"]["passed"],
-            failure_mode=lambda state: state["scan"]["failure_mode"],
-            action=script_of,
-        ),
+    report = create_report_node(
+        memory,
+        succeeded=lambda state: state["scan"]["passed"],
+        failure_mode=lambda state: state["scan"]["failure_mode"],
+        action=script_of,
+    )
+    builder.add_sequence(
+        [
+            ("recall", create_recall_node(memory, query="topic", k=K, kinds=rule.kinds)),
+            ("decide", create_decide_node(memory, model, answer=Fix)),
+            ("run", run),
+            ("report", report),
+        ]
     )
     builder.add_edge(START, "recall")
-    builder.add_edge("recall", "decide")
-    builder.add_edge("decide", "run")
-    builder.add_edge("run", "report")
-    builder.add_edge("report", END)
     return builder.compile()
 
 
 def script_of(state: Work) -> str:
     """The script that was decided on."""
-    answer: dict[str, Any] = state.get("decision", {}).get("answer") or {}
-    return str(answer.get("script", ""))
+    return str(answer_of(state).get("script", ""))
 
 
 # ---------------------------------------------------------------- the judge
@@ -257,16 +249,13 @@ def judge() -> ScriptedChatModel:
     return ScriptedChatModel(reply)
 
 
-def tell_tips(memory: Memory) -> Sequence[str]:
+def _write_tips(memory: Memory) -> Sequence[str]:
     """Stores tips and practices; returns the ids of the misleading ones."""
     context = MemoryContext(WORKSPACE, "s_0", task_id="earlier_runs")
     tips = [{"content": content, "kind": TIP} for content in MISLEADING]
     practices = [{"content": content, "kind": PRACTICE} for content in PRACTICES]
     receipts = memory.write_many([*tips, *practices], context=context)
     return [str(receipt.record_id) for receipt in receipts[: len(tips)]]
-
-
-OpenMemory = Callable[[MemoryConfig, FixedClock], Memory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +298,7 @@ class Run(Noun):
 
 
 @dataclass(frozen=True, slots=True)
-class Hardened(Noun):
+class HardeningResult(Noun):
     """How it ended.
 
     Attributes:
@@ -325,7 +314,7 @@ class Hardened(Noun):
     misleading: tuple[str, ...]
 
     @property
-    def as_told(self) -> bool:
+    def as_expected(self) -> bool:
         """Whether it went as the story says."""
         named = {entry.record_id for entry in self.audit.misleading}
         gone = {eviction.record_id for eviction in self.evicted}
@@ -348,24 +337,25 @@ def _apart(standings: Sequence[Standing]) -> bool:
     )
 
 
-def play(open_memory: OpenMemory) -> Hardened:
-    """Plays both runs on one store, learns after each, audits, evicts, and tries once more.
+def run_story(open_memory: OpenMemory) -> HardeningResult:
+    """Does both runs on one store, learns after each, audits, evicts, and tries once more.
 
     Args:
         open_memory: Opens the same store with a configuration and a clock.
     """
-    clock = FixedClock(FIRST_RUN, step=SECOND)
+    clock = FixedClock(FIRST_RUN, step=timedelta(seconds=1))
     with (
         open_memory(CONFIG, clock) as memory,
         open_memory(BY_OUTCOME, clock) as by_outcome,
     ):
-        misleading = tuple(tell_tips(memory))
+        misleading = tuple(_write_tips(memory))
         both = by_outcome, memory
         before = _standings(both, misleading, "before")
         runs: list[Run] = []
         for number, obedient in ((1, False), (2, True)):
             clock.set(FIRST_RUN + number * EVERY)
-            attempts = tuple(_run(memory, number, agent(obedient=obedient)))
+            model = agent(obedient=obedient)
+            attempts = tuple(a for rule in RULES for a in _work_on(memory, rule, number, model))
             learnt = memory.learn(model=judge())
             standings = _standings(both, misleading, f"after run {number}")
             runs.append(Run(number, attempts, learnt, standings))
@@ -373,27 +363,18 @@ def play(open_memory: OpenMemory) -> Hardened:
         evicted = tuple(memory.evict(workspace_id=WORKSPACE))
         clock.set(FIRST_RUN + 3 * EVERY)
         afterwards = tuple(_work_on(memory, MACS, 3, agent(obedient=True)))
-    return Hardened(before, tuple(runs), audit, evicted, afterwards, misleading)
-
-
-def _run(memory: Memory, number: int, model: ScriptedChatModel) -> Iterator[Attempt]:
-    for rule in RULES:
-        yield from _work_on(memory, rule, number, model)
+    return HardeningResult(before, tuple(runs), audit, evicted, afterwards, misleading)
 
 
 def _work_on(
     memory: Memory, rule: Rule, number: int, model: ScriptedChatModel
 ) -> Iterator[Attempt]:
-    graph = attempt_at(memory, rule, model)
+    graph = _attempt_graph(memory, rule, model)
     for attempt in range(1, MOST_ATTEMPTS + 1):
-        context = MemoryContext(
-            WORKSPACE,
-            f"run_{number}",
-            task_id=f"run_{number}/{rule.name}",
-            attempt=attempt,
-        )
-        asked = {"topic": QUERY, "question": question(rule, attempt)}
-        ended = graph.invoke(asked, context=context)
+        run, task = f"run_{number}", f"run_{number}/{rule.name}"
+        context = MemoryContext(WORKSPACE, run, task_id=task, attempt=attempt)
+        state = {"topic": QUERY, "question": f"Rule {rule.name}, attempt {attempt}"}
+        ended = graph.invoke(state, context=context)
         found = ended["scan"]
         yield Attempt(
             rule=rule.name,

@@ -15,7 +15,7 @@ _TURN = re.compile(r'"turn_index": ?(\d+)[^\n]*' + re.escape(INSTRUCTION))
 
 
 def extractor() -> ScriptedChatModel:
-    """Obeys its prompt: told to leave questions out, it leaves the instruction out."""
+    """Obeys its prompt: where that says to leave questions out, it leaves the instruction out."""
 
     def reply(messages: list[BaseMessage]) -> dict[str, Any]:
         prompt, said = str(messages[0].text), str(messages[-1].text)

@@ -1,10 +1,10 @@
-"""The wasp work order: the right vendor was known, and ranked fourth.
+"""The wasp work order: memory knew the right vendor, and ranked him fourth.
 
 A property manager's memory holds 22 beliefs. One says who does pest work; three are about
 the house that the wasps are at, and about something else. Three acts on the same store:
 
-1. The ranking of then, three memories shown: the right one is cut, a *retrieval* failure.
-2. The ranking of then, eighteen shown: it is there, and goes under: a *use* failure.
+1. The old ranking, three memories shown: the right one is cut, a *retrieval* failure.
+2. The old ranking, eighteen shown: it is shown, and passed over, a *use* failure.
 3. Ranked by relevance, what it is about and how sure it is: it comes first.
 
 Then the plumber of the same store, who does all plumbing but for toilets and drains.
@@ -13,16 +13,17 @@ Then the plumber of the same store, who does all plumbing but for toilets and dr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
 from langchain_core.messages import BaseMessage
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 from pydantic import BaseModel, Field
 
 from memplugin.config import MemoryConfig, MemoryContext
+from memplugin.demo.board_pack import OpenMemory, answer_of
 from memplugin.diagnosis.task_record import TaskRecord
 from memplugin.integrations.langgraph import (
     create_decide_node,
@@ -41,7 +42,6 @@ from memplugin.write.confidence import confidence_of
 
 WORKSPACE = "ws_portfolio"
 START_OF_STORY = datetime(2026, 6, 2, 8, 0, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
 
 PROPERTY = "221-229 Union Pl"
 PEST = {"trade": "pest"}
@@ -52,7 +52,7 @@ RIGHT = "primex"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Entry:
     """A belief as it was written, and how often it was confirmed since."""
 
     content: str
@@ -62,50 +62,52 @@ class Told:
     confirmed: int = 0
 
 
-MANAGER = Told("The onsite manager arranges every visit to 221-229 Union Pl.", HERE, 0.523, None, 1)
+MANAGER = Entry(
+    "The onsite manager arranges every visit to 221-229 Union Pl.", HERE, 0.523, None, 1
+)
 """0.576 once it was confirmed: (0.523 * 4 + 0.5) / 4.5."""
 
-PRIMEX = Told("Primex takes all pest work and goes before Dever.", PEST, 0.806, RIGHT)
+PRIMEX = Entry("Primex takes all pest work and goes before Dever.", PEST, 0.806, RIGHT)
 
-BELIEFS: Sequence[Told] = (
+BELIEFS: Sequence[Entry] = (
     MANAGER,
-    Told("Dever has the code of the back gate at 221-229 Union Pl.", HERE, 0.6),
-    Told("The owner of 221-229 Union Pl wants a call before any large bill.", HERE, 0.55),
+    Entry("Dever has the code of the back gate at 221-229 Union Pl.", HERE, 0.6),
+    Entry("The owner of 221-229 Union Pl wants a call before any large bill.", HERE, 0.55),
     PRIMEX,
-    Told("Bradley repaints hallways.", {"trade": "painting"}, 0.7),
-    Told("Kessler repairs lifts.", {"trade": "lifts"}, 0.8),
-    Told("Norwood does locks and keys.", {"trade": "locks"}, 0.75),
-    Told("Dever cleans gutters.", {"trade": "roofing"}, 0.7),
-    Told("Invoices without an order number go back.", {}, 0.8),
-    Told("Photos are sent before and after each job.", {}, 0.75),
-    Told("Tenants are told a day ahead.", {}, 0.7),
-    Told("Urgent jobs are confirmed by phone.", {}, 0.65),
-    Told("Keys are kept at the office.", {}, 0.78),
-    Told("Quotes are compared above 800 dollars.", {}, 0.6),
-    Told("Reports for owners go out on the first of the month.", {}, 0.72),
-    Told("Parking permits are ordered online.", {}, 0.5),
-    Told("The boiler of 6337 Primrose Ave was replaced.", {"property": "6337 Primrose Ave"}, 0.8),
-    Told("The gate of 824 11th St sticks.", {"property": "824 11th St"}, 0.7),
-    Told("Deposits are returned within two weeks.", {}, 0.68),
-    Told("Snow is cleared before seven.", {"trade": "grounds"}, 0.6),
-    Told("Smoke alarms are tested in May.", {}, 0.74),
-    Told("Rubbish is collected on Thursdays.", {}, 0.66),
+    Entry("Bradley repaints hallways.", {"trade": "painting"}, 0.7),
+    Entry("Kessler repairs lifts.", {"trade": "lifts"}, 0.8),
+    Entry("Norwood does locks and keys.", {"trade": "locks"}, 0.75),
+    Entry("Dever cleans gutters.", {"trade": "roofing"}, 0.7),
+    Entry("Invoices without an order number go back.", {}, 0.8),
+    Entry("Photos are sent before and after each job.", {}, 0.75),
+    Entry("Tenants are told a day ahead.", {}, 0.7),
+    Entry("Urgent jobs are confirmed by phone.", {}, 0.65),
+    Entry("Keys are kept at the office.", {}, 0.78),
+    Entry("Quotes are compared above 800 dollars.", {}, 0.6),
+    Entry("Reports for owners go out on the first of the month.", {}, 0.72),
+    Entry("Parking permits are ordered online.", {}, 0.5),
+    Entry("The boiler of 6337 Primrose Ave was replaced.", {"property": "6337 Primrose Ave"}, 0.8),
+    Entry("The gate of 824 11th St sticks.", {"property": "824 11th St"}, 0.7),
+    Entry("Deposits are returned within two weeks.", {}, 0.68),
+    Entry("Snow is cleared before seven.", {"trade": "grounds"}, 0.6),
+    Entry("Smoke alarms are tested in May.", {}, 0.74),
+    Entry("Rubbish is collected on Thursdays.", {}, 0.66),
 )
 
 
-def tell(memory: Memory, told: Told, number: int) -> str:
+def _write_belief(memory: Memory, belief: Entry, number: int) -> str:
     """Writes a belief and confirms it as often as it was; returns its record's id."""
     receipt = memory.write(
-        told.content,
+        belief.content,
         context=MemoryContext(WORKSPACE, f"told_{number}"),
         kind="belief",
-        scope=told.scope,
-        claim={"vendor_id": told.vendor} if told.vendor else None,
-        confidence=told.confidence,
+        scope=belief.scope,
+        claim={"vendor_id": belief.vendor} if belief.vendor else None,
+        confidence=belief.confidence,
     )
     record_id = receipt.record_id or ""
-    for time in range(told.confirmed):
-        where = MemoryContext(WORKSPACE, f"confirmed_{number}_{time}", scope=told.scope)
+    for time in range(belief.confirmed):
+        where = MemoryContext(WORKSPACE, f"confirmed_{number}_{time}", scope=belief.scope)
         memory.observe(record_id, context=where)
     return record_id
 
@@ -164,31 +166,30 @@ ACTS = (
 )
 
 
-def intake(memory: Memory, act: Act) -> Any:
+def _graph(memory: Memory, act: Act) -> Any:
     """The graph of one act: recall, decide, report."""
     builder = StateGraph(WorkOrder, context_schema=MemoryContext)
-    builder.add_node("recall", create_recall_node(memory, k=act.k, policy=act.policy))
-    builder.add_node("decide", create_decide_node(memory, hasty(), answer=VendorChoice))
-    builder.add_node("report", create_report_node(memory, succeeded=is_right))
+    builder.add_sequence(
+        [
+            ("recall", create_recall_node(memory, k=act.k, policy=act.policy)),
+            ("decide", create_decide_node(memory, _hasty_model(), answer=VendorChoice)),
+            ("report", create_report_node(memory, succeeded=is_right)),
+        ]
+    )
     builder.add_edge(START, "recall")
-    builder.add_edge("recall", "decide")
-    builder.add_edge("decide", "report")
-    builder.add_edge("report", END)
     return builder.compile()
 
 
 def is_right(state: WorkOrder) -> bool:
     """Whether the vendor is the one who does pest work."""
-    decision: dict[str, Any] = state.get("decision", {})
-    answer: dict[str, Any] = decision.get("answer") or {}
-    return answer.get("vendor_id") == RIGHT
+    return answer_of(state).get("vendor_id") == RIGHT
 
 
 _SHOWN = re.compile(r'<memory id="([^"]+)"[^>]*>([^<]*)')
 _VENDOR = re.compile(r"\b(Primex|Dever|Kessler|Bradley|Norwood)\b")
 
 
-def hasty() -> ScriptedChatModel:
+def _hasty_model() -> ScriptedChatModel:
     """Takes the first vendor that any memory names, from the top, whatever it is about."""
 
     def reply(messages: list[BaseMessage]) -> dict[str, Any]:
@@ -214,25 +215,18 @@ def _answer(record_id: str | None, quoted: str, vendor: str) -> dict[str, Any]:
 PLUMBING = {"trade": "plumbing"}
 TOILETS = {**PLUMBING, "problem": "toilet"}
 DRAINS = {**PLUMBING, "problem": "drain"}
-PLUMBER = Told("Yonic handles all plumbing.", PLUMBING, 0.81, "yonic")
+PLUMBER = Entry("Yonic handles all plumbing.", PLUMBING, 0.81, "yonic")
 WEIGHT, SALIENCE = 0.4, 0.5
 """Medium: 0.2 an observation, of which the old rule makes 0.6 however often it comes."""
 
 CONFIRMED = (PLUMBING, None)
+TOILET, DRAIN = (TOILETS, "abraham"), (DRAINS, "the_drain_specialist")
 JOBS: Sequence[tuple[Mapping[str, str], str | None]] = (
-    *(
-        job
-        for exception in ((TOILETS, "abraham"), (DRAINS, "the_drain_specialist")) * 4
-        for job in (CONFIRMED, exception)
-    ),
-    CONFIRMED,
-    (TOILETS, "abraham"),
-    CONFIRMED,
+    *(CONFIRMED, TOILET, CONFIRMED, DRAIN) * 4,
+    *(CONFIRMED, TOILET, CONFIRMED),
 )
 """Ten jobs that the plumber did, and nine that went rightly to somebody else: where, who."""
 
-
-OpenMemory = Callable[[MemoryConfig, FixedClock], Memory]
 
 SHOWN_SCORES = 5
 """How much of a ranking is kept for show."""
@@ -247,7 +241,7 @@ class Ranking(Noun):
 
 
 @dataclass(frozen=True, slots=True)
-class Played(Noun):
+class ActResult(Noun):
     """One act, as it ended."""
 
     number: int
@@ -267,7 +261,7 @@ class Played(Noun):
 
 
 @dataclass(frozen=True, slots=True)
-class Plumber(Noun):
+class PlumberResult(Noun):
     """What became of the plumber.
 
     Attributes:
@@ -286,17 +280,17 @@ class Plumber(Noun):
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatched(Noun):
+class WaspResult(Noun):
     """How it ended."""
 
     rankings: tuple[Ranking, ...]
-    acts: tuple[Played, ...]
-    plumber: Plumber
+    acts: tuple[ActResult, ...]
+    plumber: PlumberResult
     manager_id: str
     primex_id: str
 
     @property
-    def as_told(self) -> bool:
+    def as_expected(self) -> bool:
         """Whether it went as the story says."""
         bonus, balanced = self.rankings
         scores = {c.record_id: round(c.score, 2) for c in bonus.candidates}
@@ -311,22 +305,22 @@ class Dispatched(Noun):
         )
 
 
-def play(open_memory: OpenMemory, base: MemoryConfig) -> Dispatched:
-    """Tells the beliefs, plays the acts, and sends the plumber.
+def run_story(open_memory: OpenMemory, base: MemoryConfig) -> WaspResult:
+    """Writes the beliefs, runs the acts, and sends the plumber.
 
     Args:
         open_memory: Opens a new store with a configuration and a clock.
         base: The settings.
     """
-    clock = FixedClock(START_OF_STORY, step=SECOND)
+    clock = FixedClock(START_OF_STORY, step=timedelta(seconds=1))
     with open_memory(base, clock) as memory:
-        ids = {told.content: tell(memory, told, n) for n, told in enumerate(BELIEFS)}
+        ids = {belief.content: _write_belief(memory, belief, n) for n, belief in enumerate(BELIEFS)}
         primex = ids[PRIMEX.content]
         # First, so that no outcome of an act has its part in them.
         rankings = tuple(_ranking(memory, policy) for policy in ("evidence_bonus", "balanced"))
-        acts = tuple(_act(memory, act, primex) for act in ACTS)
+        acts = tuple(_run_act(memory, act, primex) for act in ACTS)
         plumber = _plumber(memory, base)
-    return Dispatched(rankings, acts, plumber, ids[MANAGER.content], primex)
+    return WaspResult(rankings, acts, plumber, ids[MANAGER.content], primex)
 
 
 def _ranking(memory: Memory, policy: str) -> Ranking:
@@ -335,14 +329,14 @@ def _ranking(memory: Memory, policy: str) -> Ranking:
     return Ranking(found.policy, found.candidates[:SHOWN_SCORES])
 
 
-def _act(memory: Memory, act: Act, primex: str) -> Played:
+def _run_act(memory: Memory, act: Act, primex: str) -> ActResult:
     with memory.task(act.task_id, workspace_id=WORKSPACE) as task:
-        intake(memory, act).invoke({"question": QUESTION}, context=act.context)
+        _graph(memory, act).invoke({"question": QUESTION}, context=act.context)
         record: TaskRecord = task.record()
         wrong = record.success is False
         verdict = task.diagnose(Need(record_ids=(primex,), corrected=True) if wrong else Need())
     use = record.use
-    return Played(
+    return ActResult(
         number=act.number,
         title=act.title,
         policy=act.policy,
@@ -355,8 +349,8 @@ def _act(memory: Memory, act: Act, primex: str) -> Played:
     )
 
 
-def _plumber(memory: Memory, base: MemoryConfig) -> Plumber:
-    record_id = tell(memory, PLUMBER, len(BELIEFS))
+def _plumber(memory: Memory, base: MemoryConfig) -> PlumberResult:
+    record_id = _write_belief(memory, PLUMBER, len(BELIEFS))
     for number, (where, who) in enumerate(JOBS):
         memory.observe(
             record_id,
@@ -369,7 +363,7 @@ def _plumber(memory: Memory, base: MemoryConfig) -> Plumber:
     context = MemoryContext(WORKSPACE, "plumber", scope=PLUMBING)
     evidence = memory.observations(record_id, context=context)
     seed = Belief(PLUMBER.confidence, base.seed_strength, PLUMBING)
-    return Plumber(
+    return PlumberResult(
         started=PLUMBER.confidence,
         beta=memory.get(record_id, context=context).confidence,
         ema=confidence_of(seed, evidence, replace(base, confidence_policy="ema")),

@@ -1,4 +1,8 @@
-"""Values of more than one text as attributes: JSON that is never cut in the middle."""
+"""Our nouns as attributes of spans.
+
+One function for each kind of span. Values of more than one text stand in an attribute as
+JSON that is never cut in the middle.
+"""
 
 from __future__ import annotations
 
@@ -100,6 +104,9 @@ def written(
         turns: How many turns were read for the first time; None for a plain write.
         extractor: Version of the extractor.
         indexed_at: When the index took the new records.
+
+    Returns:
+        Each attribute's name and value; None for one that is left out.
     """
     counts = Counter(receipt.ruling for receipt in receipts)
     shown = receipts[: names.MAX_CANDIDATES]
@@ -228,6 +235,9 @@ def decided(
         decision: With the answer as the caller's model, or as JSON.
         candidates: Of the retrieval that fed it.
         content: How texts are shown.
+
+    Returns:
+        Each attribute's name and value; None for one that is left out.
     """
     answer: Json = to_jsonable_python(decision.answer) or {}
     support = decision.chosen_support
@@ -292,7 +302,16 @@ def finished(
     *,
     at: datetime,
 ) -> Json:
-    """Attributes of a finished task."""
+    """Attributes of a finished task.
+
+    Args:
+        success: How its last attempt ended; None when nothing was reported.
+        verdict: The verdict on it, if one was given.
+        at: When it ended, by the store's clock.
+
+    Returns:
+        Each attribute's name and value; None for one that is left out.
+    """
     return {
         names.AT: at.isoformat(),
         names.TASK_SUCCESS: success,

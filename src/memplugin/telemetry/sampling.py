@@ -1,4 +1,8 @@
-"""One number for each task: what sampling and buckets are made of, the same everywhere."""
+"""Sampling by task: a whole task is kept or dropped, in every session and service alike.
+
+``task_sampler`` is for the host's provider, ``task_baggage`` carries a task's id to other
+services. Both rest on one number for each task, made from its id.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +94,7 @@ class TaskSampler(Sampler):
         if isinstance(ratio, str) or not 0.0 <= ratio <= 1.0:
             raise ConfigError(f"ratio is {ratio!r}: give a number from 0 to 1, such as 1 / 50.")
         self._ratio = ratio
-        # From the ratio itself, since 1 - ratio has lost the digits that 2**56 can tell apart.
+        # From the ratio itself, since 1 - ratio has lost the digits that 2**56 can distinguish.
         self._threshold = (1 << BITS) - round(ratio * (1 << BITS))
 
     def should_sample(

@@ -1,4 +1,7 @@
-"""Where our spans belong beside other instrumentations."""
+"""Opening our spans on the host's provider, and where they belong beside other instrumentations.
+
+Nothing that fails here reaches the host.
+"""
 
 from __future__ import annotations
 

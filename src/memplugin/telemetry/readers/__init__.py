@@ -1,1 +1,4 @@
-"""Reading spans back: from OTLP files, Jaeger and Tempo, into one model of a span."""
+"""Reading spans back, from OTLP files, Jaeger and Tempo, into one model of a span.
+
+Start at ``open``; ``model`` has what is read.
+"""

@@ -1,4 +1,4 @@
-"""The time asked for, in pieces that every backend accepts."""
+"""Requests to a trace server over HTTP, and the time windows that servers accept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,16 @@ def windows(since: datetime, until: datetime) -> Iterator[tuple[datetime, dateti
 
 
 def within(span: ReadSpan, since: datetime, until: datetime) -> bool:
-    """Whether a span began in a window."""
+    """Whether a span began in a window.
+
+    Args:
+        span: As it was read.
+        since: The first moment of the window.
+        until: The last one.
+
+    Returns:
+        True also where it began at one of the two.
+    """
     return since.timestamp() <= span.start / 1e9 <= until.timestamp()
 
 

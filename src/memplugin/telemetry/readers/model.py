@@ -145,13 +145,40 @@ class Source(Protocol):
     """Where spans are. Nothing here raises for what a backend does: a reading has notes."""
 
     def spans_of_task(self, task_id: str, since: datetime, until: datetime) -> Read:
-        """Every span of the traces in which the task left one."""
+        """Reads the traces in which a task left a span.
+
+        Args:
+            task_id: The task.
+            since: The first moment that is looked through.
+            until: The last one.
+
+        Returns:
+            Every span of these traces.
+        """
         ...
 
     def spans_of_record(self, record_id: str, since: datetime, until: datetime) -> Read:
-        """Every span of the traces that wrote, replaced or deleted the record."""
+        """Reads the traces that wrote, replaced or deleted a record.
+
+        Args:
+            record_id: The record.
+            since: The first moment that is looked through.
+            until: The last one.
+
+        Returns:
+            Every span of these traces.
+        """
         ...
 
     def spans_of_traces(self, trace_ids: Iterable[str], since: datetime, until: datetime) -> Read:
-        """Every span of these traces; one that is not there is a note."""
+        """Reads traces by their ids.
+
+        Args:
+            trace_ids: In hex.
+            since: A moment before all of them, for backends that have to be given one.
+            until: A moment after all of them.
+
+        Returns:
+            Every span of these traces, and a note for each trace that is not there.
+        """
         ...

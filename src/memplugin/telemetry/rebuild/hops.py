@@ -1,4 +1,4 @@
-"""The spans of a task's writes, made again from its proposals and turns."""
+"""The hops of a task, in order, made again from its rows: writes, recalls, decisions, ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from memplugin.telemetry.rebuild.spans import Link, PastHop, Spans, TaskPast, ro
 _MADE = ("accepted", "superseded")
 
 
-def write_hops(past: TaskPast, spans: Spans) -> Iterator[PastHop]:
+def _write_hops(past: TaskPast, spans: Spans) -> Iterator[PastHop]:
     """One hop for each span that wrote proposals or read turns."""
     proposals = {proposal.id: proposal for proposal in past.rows.proposals}
     read_by = {turn.id: turn.extracted_by for turn in past.rows.turns}
@@ -103,8 +103,8 @@ class _Written:
 
 
 def _proposal(stored: StoredProposal, record: MemoryRecord | None) -> Proposal:
-    # Scope and claim are the record's: of a proposal that made none, nobody asks. A failed
-    # extraction proposed nothing.
+    # Scope and claim are the record's; those of a proposal without a record are never read. A
+    # failed extraction proposed nothing.
     return Proposal(
         id=stored.id,
         operation="remember" if stored.operation == "remember" else "write",
@@ -137,7 +137,7 @@ def task_hops(past: TaskPast, others: Sequence[TaskPast] = ()) -> list[PastHop]:
         others: Tasks that wrote, or replaced, its records.
     """
     spans = Spans([past, *others])
-    own, foreign = list(write_hops(past, spans)), list(_foreign(past, others, spans))
+    own, foreign = list(_write_hops(past, spans)), list(_foreign(past, others, spans))
     writers = {record_id: hop.ref for hop in (*foreign, *own) for record_id in hop.made_records}
     own += [*_recalls(past, spans, writers), *_decisions(past, spans), *_outcomes(past, spans)]
     own += _trials(past, spans)
@@ -152,7 +152,7 @@ def task_hops(past: TaskPast, others: Sequence[TaskPast] = ()) -> list[PastHop]:
 
 def _foreign(past: TaskPast, others: Iterable[TaskPast], spans: Spans) -> Iterator[PastHop]:
     for other in others:
-        for hop in write_hops(other, spans):
+        for hop in _write_hops(other, spans):
             if not past.records.keys().isdisjoint(hop.names_records):
                 yield hop
 

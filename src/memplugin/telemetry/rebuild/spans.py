@@ -1,4 +1,4 @@
-"""What is known of a task's past, and the spans its hops had or would have had.
+"""Making a task's spans again: what is known of its past, and the ids that its spans had.
 
 The ids are those of the spans that were not sampled, which the rows kept: a link from
 another trace finds its target. A row from a time without an SDK gets ids made from its own.
@@ -108,7 +108,17 @@ class Spans:
 
 
 def span_of(past: TaskPast, session_id: str, row: Sequence[str], ref: SpanRef | None) -> SpanRef:
-    """The span of a row, or one made up from the row where there was none."""
+    """The span in which a row was written.
+
+    Args:
+        past: The row's task.
+        session_id: The row's session.
+        row: What distinguishes the row from others of the session, such as its table and id.
+        ref: The span that the row names; None where it names none.
+
+    Returns:
+        ``ref`` as sampled, or ids that are made from the row and are the same each time.
+    """
     if ref:
         return replace(ref, sampled=True)
     session = (past.workspace_id, past.task_id, session_id)
@@ -150,6 +160,9 @@ def rebuilt_spans(
         hops: In the order in which they are to be seen.
         tracing: The store's.
         service: ``service.name`` of who sends them.
+
+    Returns:
+        The ended spans, in the order of the hops.
     """
     ids, kept = _GivenIds(), InMemorySpanExporter()
     resource = Resource.create({"service.name": service})
