@@ -74,7 +74,7 @@ def test_the_migrations_make_the_tables_that_the_code_describes(new_url: str) ->
 def spelled(connection: Connection) -> dict[str, list[str]]:
     """How SQLite was told to make each table and index, the full-text index left out.
 
-    In parts, sorted: a column that a migration adds stands after the constraints.
+    In parts, sorted: the order in which columns and constraints are named says nothing.
     """
     made = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"
     outside_brackets = re.compile(r",(?![^(]*\))")
