@@ -10,7 +10,7 @@ from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.ports import Clock, Embedder, IdFactory, VectorIndex
 from memplugin.retrieval.rank import Policy
 from memplugin.storage.sql.ledger import SqlLedger
-from memplugin.storage.vector.search import VectorSearch
+from memplugin.storage.vector.search import WorkspaceSearch
 from memplugin.telemetry.metrics import Metrics
 from memplugin.telemetry.spans import Hop, Tracing
 from memplugin.write.gate import Check
@@ -25,7 +25,7 @@ class Backend:
     config: MemoryConfig
     ledger: SqlLedger
     index: VectorIndex
-    search: VectorSearch
+    search: WorkspaceSearch
     embedder: Embedder
     tracing: Tracing
     metrics: Metrics

@@ -26,7 +26,7 @@ from memplugin.storage.embedding.embedder import EmbedderSpec, make_embedder
 from memplugin.storage.sql.inspect import survey
 from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.storage.vector.chroma import ChromaIndex
-from memplugin.storage.vector.search import VectorSearch
+from memplugin.storage.vector.search import WorkspaceSearch
 from memplugin.telemetry.content import ContentPolicy
 from memplugin.telemetry.metrics import Metrics
 from memplugin.telemetry.spans import Tracing
@@ -188,7 +188,7 @@ def assemble(
         config=config,
         ledger=ledger,
         index=index,
-        search=VectorSearch(
+        search=WorkspaceSearch(
             ledger, index, exact_limit=config.exact_limit, cache_bytes=config.cache_bytes
         ),
         embedder=embedder,

@@ -9,7 +9,6 @@ from pathlib import Path
 from memplugin.errors import StoreError
 from memplugin.storage import migrations
 from memplugin.storage.sql.attempts import Decisions, Outcomes, Retrievals
-from memplugin.storage.sql.bm25 import EntryCache
 from memplugin.storage.sql.credit import Credit
 from memplugin.storage.sql.engine import Database, parsed_url, sqlite_file
 from memplugin.storage.sql.evidence import EvidenceLog
@@ -46,7 +45,7 @@ class SqlLedger:
         self.writes = Writes(database, hashed)
         self.evidence = EvidenceLog(database, hashed)
         self.records = Records(database)
-        self.search = RecordSearch(database, EntryCache())
+        self.search = RecordSearch(database)
         self.retrievals = Retrievals(database)
         self.decisions = Decisions(database)
         self.outcomes = Outcomes(database)
@@ -110,6 +109,11 @@ class SqlLedger:
     def snapshot(self) -> AbstractContextManager[None]:
         """Everything that this thread reads inside is of one moment; nothing is written."""
         return self._database.snapshot()
+
+    @property
+    def snapshot_token(self) -> object | None:
+        """An object that stands for the snapshot this thread reads in; None outside one."""
+        return self._database.snapshot_token
 
     def close(self) -> None:
         """Gives back connections."""
