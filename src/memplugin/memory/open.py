@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from memplugin.retrieval.rank import Policy
 from memplugin.storage.embedding.embedder import EmbedderSpec, make_embedder
 from memplugin.storage.sql.inspect import survey
 from memplugin.storage.sql.ledger import SqlLedger
+from memplugin.storage.sql.maintenance import SPAN_HASH_KEY
 from memplugin.storage.vector.chroma import ChromaIndex
 from memplugin.storage.vector.search import WorkspaceSearch
 from memplugin.telemetry.content import ContentPolicy
@@ -106,7 +106,6 @@ def recorded_embedder(ledger_url: str) -> RecordedEmbedder | None:
     return RecordedEmbedder(name, int(dimension), fingerprint)
 
 
-HASH_KEY_FACT = "content_hash_key"
 STORE_ID_FACT = "store_id"
 
 
@@ -181,7 +180,9 @@ def assemble(
     if config.policy not in policies:
         raise ConfigError(f"policy is {config.policy!r}: use one of {', '.join(sorted(policies))}.")
     content = ContentPolicy(
-        config.content_on_spans, _hash_key(ledger, config), config.truncate_chars
+        config.content_on_spans,
+        config.hash_key or ledger.facts.secret(SPAN_HASH_KEY),
+        config.truncate_chars,
     )
     version, id_ = metadata.version("memplugin"), store_id(ledger)
     return Backend(
@@ -215,12 +216,6 @@ def assemble(
 def store_id(ledger: SqlLedger) -> str:
     """The store's own id, made when it is first asked for."""
     return ledger.facts.setdefault(STORE_ID_FACT, random_id("st"))
-
-
-def _hash_key(ledger: SqlLedger, config: MemoryConfig) -> bytes:
-    return config.hash_key or bytes.fromhex(
-        ledger.facts.setdefault(HASH_KEY_FACT, secrets.token_hex(32))
-    )
 
 
 def described(embedder: Embedder) -> str:

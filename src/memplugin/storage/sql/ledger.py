@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -16,15 +15,12 @@ from memplugin.storage.sql.follows import FollowScores
 from memplugin.storage.sql.forget import Erasure
 from memplugin.storage.sql.gate_context import content_hash
 from memplugin.storage.sql.history import History
-from memplugin.storage.sql.maintenance import Facts, Maintenance, Sessions
+from memplugin.storage.sql.maintenance import CONTENT_HASH_KEY, Facts, Maintenance, Sessions
 from memplugin.storage.sql.records import Records
 from memplugin.storage.sql.runs import Counterfactuals, Judgements
 from memplugin.storage.sql.selection import RecordSearch
 from memplugin.storage.sql.turns import Turns
 from memplugin.storage.sql.writes import Writes
-
-HASH_KEY = "hash_key"
-"""The fact under which the key of content hashes is kept, as hex."""
 
 
 class SqlLedger:
@@ -38,8 +34,7 @@ class SqlLedger:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.facts = Facts(database)
-        key = self.facts.setdefault(HASH_KEY, secrets.token_hex(32))
-        hashed = content_hash(bytes.fromhex(key))
+        hashed = content_hash(self.facts.secret(CONTENT_HASH_KEY))
         self.sessions = Sessions(database)
         self.turns = Turns(database)
         self.writes = Writes(database, hashed)
