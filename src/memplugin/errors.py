@@ -52,6 +52,17 @@ class EmbedderMismatch(StoreError):
 class RecordNotFound(StoreError, LookupError):
     """No such record in this workspace."""
 
+    def __init__(self, workspace_id: str, record_id: str) -> None:
+        super().__init__(workspace_id, record_id)
+        self.workspace_id = workspace_id
+        self.record_id = record_id
+
+    def __str__(self) -> str:
+        return (
+            f"there is no record {self.record_id!r} in workspace {self.workspace_id!r}: "
+            "check both ids (`memplugin check TEXT` shows those of records)."
+        )
+
 
 class EmbedderError(MemPluginError):
     """An embedding model gave no usable vector."""

@@ -114,8 +114,5 @@ def found(backend: Backend, workspace_id: str, record_id: str) -> MemoryRecord:
     """
     records = backend.ledger.records.get_many(workspace_id, [record_id])
     if record_id not in records:
-        raise RecordNotFound(
-            f"there is no record {record_id!r} in workspace {workspace_id!r}: "
-            "check the id and the workspace."
-        )
+        raise RecordNotFound(workspace_id, record_id)
     return records[record_id]

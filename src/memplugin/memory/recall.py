@@ -139,10 +139,7 @@ def explain(backend: Backend, asked: Request, record_id: str, as_of: datetime) -
     context = asked.context
     record = backend.ledger.records.get_many(context.workspace_id, [record_id]).get(record_id)
     if record is None:
-        raise RecordNotFound(
-            f"there is no record {record_id!r} in workspace {context.workspace_id!r}: "
-            "check the id and the workspace."
-        )
+        raise RecordNotFound(context.workspace_id, record_id)
     excluded = _excluded_by(record, asked, as_of)
     if excluded:
         return Explanation(record_id, None, 0, excluded)

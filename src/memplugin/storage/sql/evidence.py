@@ -14,7 +14,7 @@ from memplugin.ports import Weigh, unmoved
 from memplugin.records import Belief, Evidence, MemoryRecord
 from memplugin.storage.sql.engine import Database
 from memplugin.storage.sql.gate_context import ContentHash
-from memplugin.storage.sql.records import change, found
+from memplugin.storage.sql.records import change, get_record
 from memplugin.storage.sql.rows import chunks, scope_key
 from memplugin.storage.sql.tables import evidence, memory_records
 
@@ -76,14 +76,14 @@ class EvidenceLog:
             StoreError: it is not active.
         """
         with self._database.writing(workspace_id) as connection:
-            record = found(connection, workspace_id, record_id)
+            record = get_record(connection, workspace_id, record_id)
             check_active(record)
             if record.pinned == pinned:
                 return record
             seq = change(self._database, connection, workspace_id, [record_id], pinned=pinned)
             if not pinned:
                 reweigh(connection, workspace_id, [record_id], weigh, seq)
-            return found(connection, workspace_id, record_id)
+            return get_record(connection, workspace_id, record_id)
 
 
 def row_of(piece: Evidence, columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def next_seq(database: Database, connection: Connection, workspace_id: str) -> i
     return int(connection.execute(raised).scalar_one())
 
 
-def found(connection: Connection, workspace_id: str, record_id: str) -> MemoryRecord:
+def get_record(connection: Connection, workspace_id: str, record_id: str) -> MemoryRecord:
     """One record of a workspace.
 
     Raises:
@@ -43,9 +43,7 @@ def found(connection: Connection, workspace_id: str, record_id: str) -> MemoryRe
         RECORDS.where(_RECORD.workspace_id == workspace_id, _RECORD.id == record_id)
     ).one_or_none()
     if row is None:
-        raise RecordNotFound(
-            f"No record {record_id!r} in workspace {workspace_id!r}: check both ids."
-        )
+        raise RecordNotFound(workspace_id, record_id)
     return record_from(row)
 
 
@@ -97,7 +95,7 @@ class Records:
         if status not in ("active", "evicted"):
             raise StoreError(f"A record can't be set to {status!r}: use 'active' or 'evicted'.")
         with self._database.writing(workspace_id) as connection:
-            record = found(connection, workspace_id, record_id)
+            record = get_record(connection, workspace_id, record_id)
             if record.status == "forgotten":
                 raise StoreError(f"{record_id} was forgotten: nothing of it is left to revive.")
             if record.status == status:
@@ -108,7 +106,7 @@ class Records:
                 state["replaced_by"] = None
             seq = change(self._database, connection, workspace_id, [record_id], **state)
             fulltext.refresh(self._database, connection, workspace_id, seq)
-            return found(connection, workspace_id, record_id)
+            return get_record(connection, workspace_id, record_id)
 
     def outbox(self, limit: int) -> list[MemoryRecord]:
         """Records the index must take (active, not indexed) or drop (forgotten, indexed)."""

@@ -11,7 +11,7 @@ from memplugin.records import Evidence, Observed, Proposal, WriteReceipt
 from memplugin.storage.sql.engine import Database
 from memplugin.storage.sql.evidence import check_active, reweigh, row_of
 from memplugin.storage.sql.gate_context import ContentHash
-from memplugin.storage.sql.records import found, next_seq
+from memplugin.storage.sql.records import get_record, next_seq
 from memplugin.storage.sql.rows import hop, scope_key
 from memplugin.storage.sql.settlement import Settlement
 from memplugin.storage.sql.tables import evidence, memory_records
@@ -65,7 +65,7 @@ class Writes:
         """
         workspace = batch.context.workspace_id
         with self._database.writing(workspace) as connection:
-            record = found(connection, workspace, seen.record_id)
+            record = get_record(connection, workspace, seen.record_id)
             if not _is_new(self._database, connection, seen, batch):
                 return Observed(record)
             check_active(record)
@@ -79,7 +79,7 @@ class Writes:
                 seen,
             )
             settled.rule(rule, weigh)
-            return Observed(found(connection, workspace, record.id), settled.receipts)
+            return Observed(get_record(connection, workspace, record.id), settled.receipts)
 
 
 def _is_new(database: Database, connection: Connection, seen: Evidence, batch: Batch) -> bool:
