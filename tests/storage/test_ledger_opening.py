@@ -19,14 +19,6 @@ from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.storage.sql.tables import metadata
 
 
-@pytest.fixture(params=["file", "postgresql"])
-def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store that nobody has opened yet."""
-    if request.param == "file":
-        return f"sqlite:///{tmp_path / 'ledger.db'}"
-    return request.getfixturevalue("new_postgres_url")
-
-
 def run(url: str, *statements: str) -> None:
     engine = create_engine(url)
     with engine.begin() as connection:

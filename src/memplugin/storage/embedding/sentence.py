@@ -1,4 +1,4 @@
-"""Loading a sentence-transformers model, and running it on one text."""
+"""The embedder for sentence-transformers models: loads one when it is first needed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROBE = "The quick brown fox jumps over the lazy dog."
 _HUB_SECONDS = 10.0
 
 
-def load_model(name: str, device: str | None) -> Any:
+def _load_model(name: str, device: str | None) -> Any:
     """Returns a ``SentenceTransformer``, its tokenizer settled and ready for threads.
 
     Args:
@@ -55,7 +55,7 @@ def load_model(name: str, device: str | None) -> Any:
     return model
 
 
-def is_plain(model: Any) -> bool:
+def _is_plain(model: Any) -> bool:
     """Whether ``encode`` does nothing to one text but run the model on it."""
     return (
         model.default_prompt_name is None
@@ -64,7 +64,7 @@ def is_plain(model: Any) -> bool:
     )
 
 
-def encode_one(model: Any, text: str) -> NDArray[np.float32]:
+def _encode_one(model: Any, text: str) -> NDArray[np.float32]:
     """What ``encode`` does, without its preparations for many, which take 1 ms of 7."""
     # Loaded already, with the model.
     from torch import inference_mode  # noqa: PLC0415
@@ -170,15 +170,15 @@ class SentenceTransformerEmbedder:
         """The loaded ``SentenceTransformer``; threads that come together load it once."""
         with self._lock:
             if self._loaded is None:
-                self._loaded = load_model(self._name, self._device)
+                self._loaded = _load_model(self._name, self._device)
             return self._loaded
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Returns one row of length 1 for each text, shape (n, dimension)."""
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
-        if len(texts) == 1 and is_plain(self.model):
-            return normalised(encode_one(self.model, texts[0]), self._name)
+        if len(texts) == 1 and _is_plain(self.model):
+            return normalised(_encode_one(self.model, texts[0]), self._name)
         vectors = self.model.encode(list(texts), batch_size=_BATCH, show_progress_bar=False)
         return normalised(vectors, self._name)
 
