@@ -77,6 +77,15 @@ class Erasure:
         taken from, the text of retrievals and decisions that show it, and the texts
         indexed around other records. Calling it again changes nothing.
 
+        Args:
+            workspace_id: The workspace, compared by equality.
+            record_id: The record.
+            reason: Kept in the tombstone.
+            now: When it happens.
+
+        Returns:
+            The record, without its content.
+
         Raises:
             RecordNotFound: no such record in this workspace.
         """

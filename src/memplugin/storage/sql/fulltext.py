@@ -96,6 +96,12 @@ def refresh(database: Database, connection: Connection, workspace_id: str, seq: 
     """Brings the entries of the records that changed at ``seq`` up to date.
 
     Active records have an entry, others have none.
+
+    Args:
+        database: Which database it is.
+        connection: In whose transaction it happens.
+        workspace_id: The workspace, compared by equality.
+        seq: The workspace's number of the change.
     """
     changed = {"workspace": workspace_id, "seq": seq}
     lengths = {"most": MAX_CONTENT_CHARS, "most_around": MAX_AROUND_CHARS}

@@ -84,6 +84,11 @@ class Sessions:
     def enter(self, context: MemoryContext, span: SpanRef | None, now: datetime) -> SpanRef | None:
         """Notes that a task's session has begun (once), with the span it began with.
 
+        Args:
+            context: The call's workspace, task and session.
+            span: The call's span; None without a valid one.
+            now: When it happens.
+
         Returns:
             The first span of the session of this task that began before this one, when
             this is the session's first call and there is such a span.

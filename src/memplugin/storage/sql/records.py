@@ -25,7 +25,16 @@ _BY_ID = RECORDS.where(
 
 
 def next_seq(database: Database, connection: Connection, workspace_id: str) -> int:
-    """Raises the workspace's number by one; holds back other writers until the commit."""
+    """Raises the workspace's number by one; holds back other writers until the commit.
+
+    Args:
+        database: Which database it is.
+        connection: In whose transaction it happens.
+        workspace_id: The workspace, compared by equality.
+
+    Returns:
+        The number, which no other change of the workspace has.
+    """
     row = database.insert(workspaces).values(workspace_id=workspace_id, seq=1)
     raised = row.on_conflict_do_update(
         index_elements=[workspaces.c.workspace_id], set_={"seq": workspaces.c.seq + 1}
@@ -35,6 +44,14 @@ def next_seq(database: Database, connection: Connection, workspace_id: str) -> i
 
 def get_record(connection: Connection, workspace_id: str, record_id: str) -> MemoryRecord:
     """One record of a workspace.
+
+    Args:
+        connection: In whose transaction it happens.
+        workspace_id: The workspace, compared by equality.
+        record_id: The record.
+
+    Returns:
+        The record, whatever its status.
 
     Raises:
         RecordNotFound: no such record in this workspace.
@@ -54,7 +71,15 @@ def change(
     record_ids: Sequence[str],
     **values: Any,
 ) -> int:
-    """Changes records' state under a new sequence number, which is returned."""
+    """Changes records' state under a new sequence number, which is returned.
+
+    Args:
+        database: Which database it is.
+        connection: In whose transaction it happens.
+        workspace_id: The workspace, compared by equality.
+        record_ids: The records.
+        **values: New values of columns.
+    """
     seq = next_seq(database, connection, workspace_id)
     for some in chunks(record_ids):
         connection.execute(
@@ -88,6 +113,15 @@ class Records:
         self, workspace_id: str, record_id: str, status: str, now: datetime
     ) -> MemoryRecord:
         """Retires (``evicted``) or revives (``active``) a record.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            record_id: The record.
+            status: The new one.
+            now: When it happens.
+
+        Returns:
+            The record as it is now.
 
         Raises:
             RecordNotFound: no such record in this workspace.
@@ -132,6 +166,12 @@ class Records:
 
         A record that was forgotten while its vector was made is marked as well: so it
         enters the outbox, and its vector is dropped.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            record_ids: The records.
+            now: When it happens.
+            cut_short: Those of them whose text is longer than the embedding model reads.
         """
         short = frozenset(cut_short)
         whole = [id_ for id_ in record_ids if id_ not in short]

@@ -2,7 +2,7 @@
 
 Every row that a hop wrote carries the workspace, task and session it was written for and
 the span that wrote it (NULL without a valid one). The full-text index is made beside them
-in ``lexical.py``, because each database spells it its own way.
+by the first migration, because each database spells it its own way.
 """
 
 from __future__ import annotations

@@ -85,7 +85,16 @@ class Scored:
     around: Cosines
 
     def best(self, n: int, around_weight: float, also: Collection[str] = ()) -> list[DenseHit]:
-        """The n best by content + weight · around, then the rest of ``also``; both best first."""
+        """The n best by content + weight · around, then the rest of ``also``; both best first.
+
+        Args:
+            n: How many of the best.
+            around_weight: What the cosine of the text around counts.
+            also: Ids that are wanted too, however far.
+
+        Returns:
+            The hits.
+        """
         scores = self.content + around_weight * np.nan_to_num(self.around, nan=0.0)
         places = _best(scores, n)
         if also:
@@ -125,7 +134,16 @@ AT_A_TIME = 256
 
 
 def exactly(view: View, rows: Rows, vector: NDArray[np.float32]) -> Scored:
-    """The cosines of those of the rows that have a vector."""
+    """The cosines of those of the rows that have a vector.
+
+    Args:
+        view: The workspace.
+        rows: Rows of the view.
+        vector: Of length 1, shape (dimension,).
+
+    Returns:
+        The rows with their cosines.
+    """
     rows = view.with_vector(rows)
     return Scored(view, rows, view.cosines(rows, vector), view.around_cosines(rows, vector))
 
@@ -133,7 +151,18 @@ def exactly(view: View, rows: Rows, vector: NDArray[np.float32]) -> Scored:
 def pairs(
     view: View, rows: Rows, vectors: Vectors, n: int, floor: float
 ) -> list[list[tuple[str, float]]]:
-    """For each vector the n best of the rows with a cosine from ``floor`` on."""
+    """For each vector the n best of the rows with a cosine from ``floor`` on.
+
+    Args:
+        view: The workspace.
+        rows: Rows of the view.
+        vectors: Rows of length 1, shape (n, dimension).
+        n: How many to name at most.
+        floor: Least cosine.
+
+    Returns:
+        For each vector (record id, cosine), best first.
+    """
     rows = view.with_vector(rows)
     row_of = np.full(len(view.content), -1, np.intp)
     row_of[view.content_slot[rows]] = rows
@@ -202,7 +231,16 @@ def _rarity(total: int, word: Postings) -> float:
 
 
 def best_rows(scores: NDArray[np.float64], numbers: Numbers, limit: int) -> list[int]:
-    """Rows with a score above 0, best first, the newest of equals first."""
+    """Rows with a score above 0, best first, the newest of equals first.
+
+    Args:
+        scores: One for each row.
+        numbers: The number of each row's record.
+        limit: How many to return at most.
+
+    Returns:
+        The rows.
+    """
     hits = np.flatnonzero(scores > 0)
     if len(hits) > limit:
         least = np.partition(scores[hits], -limit)[-limit]
