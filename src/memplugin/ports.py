@@ -1,4 +1,4 @@
-"""What the decisions need from outside. Each port has one conformance suite in ``tests/``."""
+"""Protocols: what pure code needs from outside. Each has one conformance suite in ``tests/``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Clock(Protocol):
     """Where times come from."""
 
     def now(self) -> datetime:
-        """The present, with a time zone."""
+        """The time now, with a time zone."""
         ...
 
 
@@ -81,7 +81,7 @@ def unmoved(belief: Belief, evidence: Sequence[Evidence]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One write, to be settled in one transaction.
+    """One write, to be ruled on and stored in one transaction.
 
     Attributes:
         turns: What was said; stored as ``keep_turns`` says.
@@ -224,7 +224,7 @@ AROUND = ".around"
 
 
 class VectorIndex(Protocol):
-    """The vectors, disposable. Which ids count is the ledger's to say.
+    """The vectors, which can be made again. The ledger says which ids count.
 
     A key is a record's id, or ``{id}.around`` for the text around it. Every method is
     safe in threads and raises ``StoreError``.

@@ -113,7 +113,7 @@ class SystemClock:
     """The machine's clock, in UTC."""
 
     def now(self) -> datetime:
-        """The present."""
+        """The time now."""
         return datetime.now(UTC)
 
 

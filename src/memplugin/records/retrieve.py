@@ -1,4 +1,4 @@
-"""What a recall asks for, ranks and shows."""
+"""Selections, candidates and retrievals: what a recall asks for, ranks and shows."""
 
 from __future__ import annotations
 

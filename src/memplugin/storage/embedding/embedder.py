@@ -14,8 +14,7 @@ from memplugin.errors import ConfigError, EmbedderError
 from memplugin.ports import Embedder
 from memplugin.storage.embedding.model_files import DEFAULT_MODEL, short_hash
 from memplugin.storage.embedding.onnx import OnnxEmbedder
-from memplugin.storage.embedding.sentence import PROBE, SentenceTransformerEmbedder
-from memplugin.storage.embedding.vectors import normalised
+from memplugin.storage.embedding.sentence import PROBE, SentenceTransformerEmbedder, normalised
 
 __all__ = [
     "DEFAULT_MODEL",

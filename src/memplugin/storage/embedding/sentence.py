@@ -1,4 +1,4 @@
-"""The embedder for sentence-transformers models: loads one when it is first needed."""
+"""The embedder for sentence-transformers models, and what every embedder does to vectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from huggingface_hub import get_session, hf_hub_url
 from numpy.typing import NDArray
 
-from memplugin.errors import EmbedderUnavailable
+from memplugin.errors import EmbedderError, EmbedderUnavailable
 from memplugin.storage.embedding.model_files import (
     DEFAULT_MODEL,
     cached_folder,
@@ -23,7 +23,6 @@ from memplugin.storage.embedding.model_files import (
     repository,
     short_hash,
 )
-from memplugin.storage.embedding.vectors import longer_than, normalised, without_limit
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -35,8 +34,50 @@ PROBE = "The quick brown fox jumps over the lazy dog."
 _HUB_SECONDS = 10.0
 
 
+def normalised(vectors: NDArray[np.floating], model: str) -> NDArray[np.float32]:
+    """Scales each row to length 1.
+
+    Args:
+        vectors: Shape (n, dimension).
+        model: Named in the error.
+
+    Raises:
+        EmbedderError: a row is zero, infinite or NaN, and so points nowhere.
+    """
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.all(np.isfinite(lengths) & (lengths > 0)):
+        raise EmbedderError(
+            f"{model} returned a vector that is zero or not finite, which is close to nothing. "
+            "Check the model with a text of your own, or pass another one as embeddings=."
+        )
+    return (vectors / lengths).astype(np.float32)
+
+
+def without_limit(tokenizer: Tokenizer) -> Tokenizer:
+    """A copy that counts every word piece.
+
+    A copy, since limits are the tokenizer's own state: changing them on one that another
+    thread is using fails with "Already borrowed", or cuts that thread's text.
+    """
+    copy = type(tokenizer).from_str(tokenizer.to_str())
+    copy.no_truncation()
+    copy.no_padding()
+    return copy
+
+
+def longer_than(limit: int, texts: Sequence[str], tokenizer: Tokenizer) -> list[bool]:
+    """Which texts have more word pieces than a model reads, its special ones included.
+
+    Args:
+        limit: Word pieces that the model reads.
+        texts: Any number of texts.
+        tokenizer: One made by ``without_limit``.
+    """
+    return [len(encoding) > limit for encoding in tokenizer.encode_batch(list(texts))]
+
+
 def _load_model(name: str, device: str | None) -> Any:
-    """Returns a ``SentenceTransformer``, its tokenizer settled and ready for threads.
+    """Returns a ``SentenceTransformer``, its tokenizer ready for threads.
 
     Args:
         name: On the hub, or a folder.
@@ -47,7 +88,7 @@ def _load_model(name: str, device: str | None) -> Any:
     """
     try:
         model = _open(name, device)
-        # The first call settles the tokenizer's limits: state that threads share, and two
+        # The first call sets the tokenizer's limits: state that threads share, and two
         # of them would otherwise set at once.
         model.encode([PROBE], show_progress_bar=False)
     except Exception as error:
@@ -199,7 +240,7 @@ class SentenceTransformerEmbedder:
         if found is None:
             self.model  # noqa: B018 - loading is what brings the files here
             found = self._hash_of_weights()
-        # A model without a file of weights is told by what it makes of a fixed text.
+        # A model without a file of weights is told apart by its vector of a fixed text.
         return found or short_hash(str(np.round(self.embed([PROBE]), 3).tolist()))
 
     def _hash_of_weights(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Retrievals, decisions and outcomes: kept as they were, read back as they were."""
+"""Retrievals, decisions and outcomes: stored, and read back exactly as they were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credit, added up: one row for each record and sign of having been followed.
+"""Credit sums: one row for each record and each sign that it was followed.
 
 A recall must not read through the history of every candidate, so the sums are kept up to
 date by whatever changes them: an outcome, a score, a retrieval of an attempt that was

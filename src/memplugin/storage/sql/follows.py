@@ -1,4 +1,4 @@
-"""Scores of whether what was shown was followed, row by row."""
+"""Scores that say whether a shown record was followed, one for each injection."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class FollowScores:
 
         Args:
             workspace_id: None for all.
-            judge: Whether rows without a judge's word count, or only those without a cosine.
+            judge: Whether rows without the judge's answer count, or only those without a
+                cosine.
 
         What was forgotten has nothing left to compare.
         """

@@ -1,4 +1,4 @@
-"""What the store holds that bears on a batch, kept current while its proposals are ruled on."""
+"""The records and tombstones that the gate compares the proposals of a batch with."""
 
 from __future__ import annotations
 

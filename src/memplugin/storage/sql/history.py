@@ -1,4 +1,4 @@
-"""What diagnosis asks of the ledger."""
+"""What diagnosis reads: the rows of a task, and searches among rows of every status."""
 
 from __future__ import annotations
 

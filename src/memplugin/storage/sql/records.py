@@ -1,4 +1,4 @@
-"""Changes of a record's state after it was written, and the outbox of the vector index."""
+"""Records by id, changes of their state, and the outbox of the vector index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which records count for a request, as conditions on ``memory_records``.
+"""Queries of a recall: which records count, as conditions on ``memory_records``.
 
 The conditions are made once and the values given with each execution: making them anew
 takes as long as the query.
@@ -85,7 +85,7 @@ _DIRECTORY = (
 
 
 class RecordSearch:
-    """What a recall asks: which active records a selection admits, and what they say."""
+    """What a recall reads: which active records a selection admits, and what has changed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Turns, and what came of them."""
+"""Turns, and the receipts of the proposals that were taken from them."""
 
 from __future__ import annotations
 
