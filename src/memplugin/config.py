@@ -292,7 +292,7 @@ class MemoryConfig:
             default is for all-MiniLM-L6-v2.
         lexical_floor: Share of the query's words from which the cosine does not matter.
         exact_limit: Workspaces up to this many records are searched exactly.
-        cache_bytes: Most memory for the vectors held for exact search.
+        cache_bytes: Most memory for what search holds of workspaces, their vectors included.
 
     Use:
         decide_retries: How often an unusable reply is asked for again.

@@ -54,12 +54,15 @@ class EmbedderMismatch(StoreError):
 class RecordNotFound(StoreError, LookupError):
     """No such record in this workspace."""
 
-    @classmethod
-    def of(cls, workspace_id: str, record_id: str) -> Self:
-        """The error for a record and a workspace."""
-        return cls(
-            f"there is no record {record_id!r} in workspace {workspace_id!r}: check both ids "
-            "(`memplugin check TEXT` shows ids)."
+    def __init__(self, workspace_id: str, record_id: str) -> None:
+        super().__init__(workspace_id, record_id)
+        self.workspace_id = workspace_id
+        self.record_id = record_id
+
+    def __str__(self) -> str:
+        return (
+            f"there is no record {self.record_id!r} in workspace {self.workspace_id!r}: "
+            "check both ids (`memplugin check TEXT` shows those of records)."
         )
 
 

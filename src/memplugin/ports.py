@@ -1,4 +1,4 @@
-"""What the decisions need from outside. Each port has one conformance suite in ``tests/``."""
+"""Protocols: what pure code needs from outside. Each has one conformance suite in ``tests/``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Clock(Protocol):
     """Where times come from."""
 
     def now(self) -> datetime:
-        """The present, with a time zone."""
+        """The time now, with a time zone."""
         ...
 
 
@@ -81,7 +81,7 @@ def unmoved(belief: Belief, evidence: Sequence[Evidence]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One write, to be settled in one transaction.
+    """One write, to be ruled on and stored in one transaction.
 
     Attributes:
         turns: What was said; stored as ``keep_turns`` says.
@@ -135,13 +135,31 @@ class HistoryReader(Protocol):
     def find_records(
         self, workspace_id: str, words: Sequence[str], limit: int
     ) -> list[MemoryRecord]:
-        """Records of any status whose content contains any of the words, newest first."""
+        """Records of any status whose content contains any of the words, newest first.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            words: Looked for anywhere in the text, whatever their case.
+            limit: How many to return at most.
+
+        Returns:
+            The records, newest first.
+        """
         ...
 
     def find_claims(
         self, workspace_id: str, fields: Sequence[str], limit: int
     ) -> list[MemoryRecord]:
-        """Records of any status that claim exactly these fields, newest first."""
+        """Records of any status that claim exactly these fields, newest first.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            fields: Names of the claim's fields.
+            limit: How many to return at most.
+
+        Returns:
+            The records, newest first.
+        """
         ...
 
     def find_proposals(
@@ -150,6 +168,14 @@ class HistoryReader(Protocol):
         """Proposals whose content or quote contains any of the words, newest first.
 
         Failed extractions count by the text of their turns.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            words: Looked for anywhere in the text, whatever their case.
+            limit: How many to return at most.
+
+        Returns:
+            The proposals, newest first.
         """
         ...
 
@@ -158,7 +184,16 @@ class HistoryReader(Protocol):
         ...
 
     def find_turns(self, workspace_id: str, words: Sequence[str], limit: int) -> list[Turn]:
-        """Turns whose text contains any of the words, newest first."""
+        """Turns whose text contains any of the words, newest first.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            words: Looked for anywhere in the text, whatever their case.
+            limit: How many to return at most.
+
+        Returns:
+            The turns, newest first.
+        """
         ...
 
     def turns_kept(self, workspace_id: str, task_id: str | None) -> bool:
@@ -189,14 +224,20 @@ AROUND = ".around"
 
 
 class VectorIndex(Protocol):
-    """The vectors, disposable. Which ids count is the ledger's to say.
+    """The vectors, which can be made again. The ledger says which ids count.
 
     A key is a record's id, or ``{id}.around`` for the text around it. Every method is
     safe in threads and raises ``StoreError``.
     """
 
     def upsert(self, workspace_id: str, keys: Sequence[str], vectors: Vectors) -> None:
-        """Stores vectors, replacing those under the same keys."""
+        """Stores vectors, replacing those under the same keys.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            keys: One for each vector.
+            vectors: Rows of length 1, shape (n, dimension).
+        """
         ...
 
     def delete(self, workspace_id: str, keys: Sequence[str]) -> None:
@@ -226,7 +267,16 @@ class VectorIndex(Protocol):
     def nearest(
         self, workspace_id: str, vector: NDArray[np.float32], n: int
     ) -> list[tuple[str, float]]:
-        """The n keys nearest to a vector in a promoted workspace, best first: (key, cosine)."""
+        """The n keys nearest to a vector in a promoted workspace, best first: (key, cosine).
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            vector: Of length 1, shape (dimension,).
+            n: How many to name at most.
+
+        Returns:
+            (key, cosine), best first.
+        """
         ...
 
     def clear(self) -> None:

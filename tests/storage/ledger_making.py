@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection
 
@@ -27,6 +28,8 @@ from memplugin.records import (
     WriteReceipt,
 )
 from memplugin.storage.sql.ledger import SqlLedger
+from memplugin.storage.vector.search import WorkspaceSearch
+from memplugin.testing import InMemoryIndex
 from memplugin.text import digest
 
 NOW = datetime(2026, 3, 2, 9, 14, 11, tzinfo=UTC)
@@ -108,9 +111,27 @@ def selection(
     return Selection(workspace, scopes, kinds)
 
 
+_searches: WeakKeyDictionary[SqlLedger, WorkspaceSearch] = WeakKeyDictionary()
+
+
+def search_of(ledger: SqlLedger) -> WorkspaceSearch:
+    """The search of a ledger, which stays with it as it does in an opened store."""
+    if ledger not in _searches:
+        _searches[ledger] = WorkspaceSearch(
+            ledger, InMemoryIndex(), exact_limit=20_000, cache_bytes=10**9
+        )
+    return _searches[ledger]
+
+
+def full_text(
+    ledger: SqlLedger, chosen: Selection, query: str, limit: int
+) -> list[tuple[str, float]]:
+    return search_of(ledger).full_text(chosen, query, limit)
+
+
 def found(ledger: SqlLedger, query: str, **fields: Any) -> list[str]:
     """Ids that full-text search brings."""
-    return [id_ for id_, _ in ledger.search.full_text(selection(**fields), query, 20)]
+    return [id_ for id_, _ in full_text(ledger, selection(**fields), query, 20)]
 
 
 def candidate(record: MemoryRecord, rank: int = 1, *, injected: bool = True) -> Candidate:

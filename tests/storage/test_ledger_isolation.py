@@ -11,6 +11,7 @@ from ledger_making import (
     candidate,
     context,
     decision,
+    full_text,
     proposal,
     retrieval,
     selection,
@@ -53,7 +54,7 @@ def seen_from(ledger: SqlLedger, workspace: str, ids: list[str]) -> dict[str, se
     return {
         "records": set(ledger.records.get_many(workspace, ids)),
         "directory": {e.record_id for e in ledger.search.changes(workspace, 0)},
-        "lexical": {i for i, _ in ledger.search.full_text(selection(workspace), "tax", everything)},
+        "lexical": {i for i, _ in full_text(ledger, selection(workspace), "tax", everything)},
         "standing": set(ledger.search.standing(selection(workspace), everything)),
         "find_records": {r.id for r in ledger.history.find_records(workspace, ["tax"], everything)},
         "find_claims": {r.id for r in ledger.history.find_claims(workspace, ["basis"], everything)},

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pytest
-from ledger_making import EVERYWHERE, LATER, NOW, WORKSPACE, accept, batch, proposal, write
+from ledger_making import (
+    EVERYWHERE,
+    LATER,
+    NOW,
+    WORKSPACE,
+    accept,
+    batch,
+    full_text,
+    proposal,
+    search_of,
+    write,
+)
 from sqlalchemy.dialects import sqlite
 
-from memplugin.records import Selection
-from memplugin.storage.sql import bm25, records
+from memplugin.records import Entry, Selection
+from memplugin.storage.sql import records
 from memplugin.storage.sql.ledger import SqlLedger
+from memplugin.storage.vector.arrays import BYTES_A_ROW
+from memplugin.storage.vector.directory import Directories, Directory
 
 ALL = Selection(WORKSPACE, EVERYWHERE)
 
@@ -27,7 +43,7 @@ def two(shared_url: str) -> Iterator[tuple[SqlLedger, SqlLedger]]:
 
 
 def found(ledger: SqlLedger, query: str) -> set[str]:
-    return {record_id for record_id, _ in ledger.search.full_text(ALL, query, 10)}
+    return {record_id for record_id, _ in full_text(ledger, ALL, query, 10)}
 
 
 def test_full_text_finds_what_another_process_has_just_written(
@@ -94,14 +110,62 @@ def test_records_are_looked_up_by_their_ids_and_not_by_going_through_the_workspa
     ]
 
 
-def test_the_workspaces_searched_longest_ago_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bm25, "MOST_HELD", 3)
-    cache = bm25.EntryCache()
-    held = {name: cache.of(name) for name in ("a", "b")}
-    for entries in held.values():
-        entries._columns = [np.zeros(2, column.dtype) for column in entries._columns]
-    assert cache.of("b") is held["b"]
-    assert cache.of("a") is not held["a"]
+def test_the_workspaces_searched_longest_ago_are_let_go(ledger: SqlLedger) -> None:
+    directories = Directories(ledger, limit=3 * BYTES_A_ROW)
+    for workspace in ("a", "b"):
+        write(ledger, "prefers green tea", workspace)
+        write(ledger, "drinks coffee", workspace)
+    held: dict[str, Directory] = {}
+    for workspace in ("a", "b"):
+        with directories.borrow(workspace) as held[workspace]:
+            pass
+    with directories.borrow("b") as directory:
+        assert directory is held["b"]
+    with directories.borrow("a") as directory:
+        assert directory is not held["a"]
+
+
+def test_a_snapshot_reads_what_has_changed_once_for_words_and_vectors(
+    ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tea = write(ledger, "prefers green tea")
+    search, asked = search_of(ledger), list[int]()
+    changes = ledger.search.changes
+
+    def counted(workspace_id: str, since: int) -> list[Entry]:
+        asked.append(since)
+        return changes(workspace_id, since)
+
+    monkeypatch.setattr(ledger.search, "changes", counted)
+    for _ in range(2):
+        with ledger.snapshot():
+            assert found(ledger, "tea") == {tea.id}
+            assert search.search(ALL, np.eye(4, dtype=np.float32)[0], depth=5).total == 1
+            assert found(ledger, "coffee") == set()
+    assert asked == [0, 1]
+
+
+def test_a_recall_and_a_write_in_memory_do_not_wait_for_each_other_for_ever() -> None:
+    ledger = SqlLedger.open("sqlite://")
+    write(ledger, "prefers green tea")
+    search, vector = search_of(ledger), np.eye(4, dtype=np.float32)[:1]
+    began, go_on = Event(), Event()
+
+    def recall() -> int:
+        with ledger.snapshot():
+            began.set()
+            go_on.wait(10)
+            return search.search(ALL, vector[0], depth=5).total
+
+    with ThreadPoolExecutor(2) as pool:
+        recalled = pool.submit(recall)
+        assert began.wait(10)
+        compared = pool.submit(search.similar, WORKSPACE, vector, 5, 0.5)
+        time.sleep(0.1)  # as long as it takes to come to where it waits
+        go_on.set()
+        assert recalled.result(10) == 1
+        assert compared.result(10) == [[]]
+    ledger.close()
 
 
 def test_a_score_is_bm25_with_each_word_counted_once(ledger: SqlLedger) -> None:
@@ -110,5 +174,5 @@ def test_a_score_is_bm25_with_each_word_counted_once(ledger: SqlLedger) -> None:
     ledger.writes.settle(batch(*proposals), accept)
     tea, mint = math.log1p((3 - 2 + 0.5) / 2.5), math.log1p((3 - 1 + 0.5) / 1.5)
     long, short = 1.72 / (1.72 + 20 * 0.004), 1.72 / (1.72 + 13 * 0.004)
-    scores = [score for _, score in ledger.search.full_text(ALL, "tea mint", 10)]
+    scores = [score for _, score in full_text(ledger, ALL, "tea mint", 10)]
     assert scores == pytest.approx([long, tea / (tea + mint) * short])

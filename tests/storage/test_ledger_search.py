@@ -13,6 +13,7 @@ from ledger_making import (
     connection_of,
     context,
     found,
+    full_text,
     proposal,
     selection,
     settle,
@@ -30,14 +31,14 @@ def test_a_search_finds_word_forms_in_any_case_rare_words_first(ledger: SqlLedge
     chart = write(ledger, "revenue goes into bar charts")
     write(ledger, "likes tea")
     assert found(ledger, "TAX on revenue") == [tax.id, chart.id]
-    scores = [score for _, score in ledger.search.full_text(selection(), "TAX on revenue", 20)]
+    scores = [score for _, score in full_text(ledger, selection(), "TAX on revenue", 20)]
     assert 1.0 >= scores[0] > scores[1] > 0
 
 
 def test_a_score_is_the_share_of_the_words_weighed_by_rarity(ledger: SqlLedger) -> None:
     both = write(ledger, "alpha beta")
     one = write(ledger, "alpha gamma")
-    scores = dict(ledger.search.full_text(selection(), "alpha beta", 20))
+    scores = dict(full_text(ledger, selection(), "alpha beta", 20))
     # Of 2 entries 2 hold alpha: ln(1 + 0.5/2.5) = 0.182; 1 holds beta: ln(1 + 1.5/1.5) = 0.693.
     # Length: 10 and 11 characters at k1 = 1.2, b = 0.4: 1.72 / (1.72 + n * 0.004).
     assert scores[both.id] == pytest.approx(1.72 / (1.72 + 10 * 0.004), abs=1e-3)
@@ -47,14 +48,14 @@ def test_a_score_is_the_share_of_the_words_weighed_by_rarity(ledger: SqlLedger) 
 def test_words_around_a_record_count_half(ledger: SqlLedger) -> None:
     inside = write(ledger, "the tractor is red")
     beside = write(ledger, "it is red", around="the tractor is loud")
-    scores = dict(ledger.search.full_text(selection(), "tractor", 20))
+    scores = dict(full_text(ledger, selection(), "tractor", 20))
     assert 0 < scores[beside.id] <= scores[inside.id] / 2 + 0.01
 
 
 def test_a_query_of_stop_words_finds_nothing(ledger: SqlLedger) -> None:
     write(ledger, "what is it that you want")
     for query in ("what is it", "", "   ", "?!", "\u2019"):
-        assert ledger.search.full_text(selection(), query, 20) == []
+        assert full_text(ledger, selection(), query, 20) == []
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_any_text_can_be_stored_and_asked(ledger: SqlLedger, query: str, content
         ledger.records.get_many(WORKSPACE, [given.record_id])[given.record_id].content
         == "x " + content
     )
-    for id_, score in ledger.search.full_text(selection(), query + " " + content, 5):
+    for id_, score in full_text(ledger, selection(), query + " " + content, 5):
         assert score > 0
         assert id_.startswith("m_")
 
@@ -180,14 +181,14 @@ def test_the_directory_tells_what_changed_since(ledger: SqlLedger) -> None:
     one = write(ledger, "one", around="beside", kind="tip")
     two = write(ledger, "two", scope={"a": "1"})
     assert ledger.search.changes(WORKSPACE, 0) == [
-        Entry(one.id, 1, True, False, True, "tip", "{}"),
-        Entry(two.id, 2, True, False, False, "fact", '{"a":"1"}'),
+        Entry(one.id, 1, True, False, True, "tip", "{}", 1, 3, 6),
+        Entry(two.id, 2, True, False, False, "fact", '{"a":"1"}', 2, 3, 0),
     ]
     ledger.records.mark_indexed(WORKSPACE, [one.id], NOW)
     ledger.records.set_status(WORKSPACE, two.id, "evicted", NOW)
     assert ledger.search.changes(WORKSPACE, 2) == [
-        Entry(one.id, 3, True, True, True, "tip", "{}"),
-        Entry(two.id, 4, False, False, False, "fact", '{"a":"1"}'),
+        Entry(one.id, 3, True, True, True, "tip", "{}", 1, 3, 6),
+        Entry(two.id, 4, False, False, False, "fact", '{"a":"1"}', 2, 3, 0),
     ]
     assert ledger.search.changes(WORKSPACE, 4) == []
     assert ledger.search.state(WORKSPACE) == WorkspaceState(seq=4, active=1, pending=0)
@@ -202,10 +203,10 @@ def test_thousands_of_ids_can_be_asked_for(ledger: SqlLedger) -> None:
 def test_scores_do_not_move_with_what_other_workspaces_hold(ledger: SqlLedger) -> None:
     write(ledger, "net of tax")
     write(ledger, "gross figures")
-    before = ledger.search.full_text(selection(), "tax figures", 20)
+    before = full_text(ledger, selection(), "tax figures", 20)
     proposals = [proposal(f"tax {n}", workspace="ws_other") for n in range(50)]
     settle(ledger, *proposals, context=context("ws_other"))
-    assert ledger.search.full_text(selection(), "tax figures", 20) == before
+    assert full_text(ledger, selection(), "tax figures", 20) == before
 
 
 def test_the_ten_second_check_works_as_it_is_written(ledger: SqlLedger) -> None:

@@ -19,7 +19,8 @@ from memplugin.ports import AROUND, Batch, VectorIndex
 from memplugin.records import Proposal, Ruling, Selection
 from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.storage.vector.chroma import ChromaIndex
-from memplugin.storage.vector.search import DenseHit, VectorSearch
+from memplugin.storage.vector.scoring import DenseHit
+from memplugin.storage.vector.search import WorkspaceSearch
 from memplugin.testing import InMemoryIndex
 from memplugin.text import canonical_json
 
@@ -41,8 +42,8 @@ class World:
         self.vectors: dict[str, np.ndarray] = {}
         self._number = 0
 
-    def search(self, exact_limit: int = 20_000, cache_bytes: int = 10**9) -> VectorSearch:
-        return VectorSearch(
+    def search(self, exact_limit: int = 20_000, cache_bytes: int = 10**9) -> WorkspaceSearch:
+        return WorkspaceSearch(
             self.ledger, self.index, exact_limit=exact_limit, cache_bytes=cache_bytes
         )
 
@@ -150,7 +151,7 @@ def test_hits_are_ordered_by_content_and_half_of_what_is_around(world):
     (first,) = world.add(leaning[:1], around=AXES[2:3])
     (second,) = world.add(leaning[1:])
     (third,) = world.add(AXES[3:4], around=AXES[:1])
-    found = world.search().search(select(), AXES[0], depth=3)
+    found = world.search().search(select(), AXES[0], depth=3, around_weight=0.5)
     assert ids_of(found.hits) == [second, first, third]
     assert [hit.around for hit in found.hits] == [None, 0.0, 1.0]
     heavier = world.search().search(select(), AXES[0], depth=3, around_weight=1.0)

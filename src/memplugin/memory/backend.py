@@ -12,7 +12,7 @@ from memplugin.ports import Clock, Embedder, IdFactory, VectorIndex
 from memplugin.records import MemoryRecord
 from memplugin.retrieval.rank import Policy
 from memplugin.storage.sql.ledger import SqlLedger
-from memplugin.storage.vector.search import VectorSearch
+from memplugin.storage.vector.search import WorkspaceSearch
 from memplugin.telemetry.metrics import Metrics
 from memplugin.telemetry.spans import Hop, Tracing
 from memplugin.write.gate import Check
@@ -30,7 +30,7 @@ class Backend:
     config: MemoryConfig
     ledger: SqlLedger
     index: VectorIndex
-    search: VectorSearch
+    search: WorkspaceSearch
     embedder: Embedder
     tracing: Tracing
     metrics: Metrics
@@ -54,7 +54,7 @@ class Backend:
         """
         record = self.ledger.records.get_many(workspace_id, [record_id]).get(record_id)
         if record is None:
-            raise RecordNotFound.of(workspace_id, record_id)
+            raise RecordNotFound(workspace_id, record_id)
         return record
 
     def begin(self, context: MemoryContext, hop: Hop) -> None:

@@ -22,10 +22,7 @@ from memplugin.retrieval.scope import (
     topic,
     words_beside,
 )
-from memplugin.storage.vector.search import DenseHit, DenseHits
-
-AROUND_WEIGHT = 1.0
-"""Weight of the surrounding text when the dense source picks its hits."""
+from memplugin.storage.vector.scoring import DenseHit, DenseHits
 
 _NOW, _DAY = timedelta(0), timedelta(days=1)
 
@@ -132,7 +129,7 @@ def _gathered(
 
 
 def _lexical(backend: Backend, selection: Selection, query: str, depth: int) -> dict[str, float]:
-    return dict(backend.ledger.search.full_text(selection, query, depth)) if query.strip() else {}
+    return dict(backend.search.full_text(selection, query, depth)) if query.strip() else {}
 
 
 def _beside(backend: Backend, asked: Request, depth: int) -> dict[str, float] | None:
@@ -186,7 +183,6 @@ def _dense(
             also=also,
             spare=asked.k,
             user=asked.context.request_scope.get(USER_KEY),
-            around_weight=AROUND_WEIGHT,
         )
     except Exception as error:  # noqa: BLE001 -- an index that is down is one source less
         return None, _without_dense(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +24,9 @@ from memplugin.retrieval.rank import Policy
 from memplugin.storage.embedding.embedder import EmbedderSpec, make_embedder
 from memplugin.storage.sql.inspect import survey
 from memplugin.storage.sql.ledger import SqlLedger
+from memplugin.storage.sql.maintenance import SPAN_HASH_KEY
 from memplugin.storage.vector.chroma import ChromaIndex
-from memplugin.storage.vector.search import VectorSearch
+from memplugin.storage.vector.search import WorkspaceSearch
 from memplugin.telemetry.content import ContentPolicy
 from memplugin.telemetry.metrics import Metrics
 from memplugin.telemetry.spans import Tracing
@@ -119,7 +119,7 @@ class SystemClock:
     """The machine's clock, in UTC."""
 
     def now(self) -> datetime:
-        """The present."""
+        """The time now."""
         return datetime.now(UTC)
 
 
@@ -219,14 +219,16 @@ def assemble(
     if config.policy not in policies:
         raise ConfigError(f"policy is {config.policy!r}: use one of {', '.join(sorted(policies))}.")
     content = ContentPolicy(
-        config.content_on_spans, _hash_key(ledger, config), config.truncate_chars
+        config.content_on_spans,
+        config.hash_key or ledger.facts.secret(SPAN_HASH_KEY),
+        config.truncate_chars,
     )
     version, id_ = metadata.version("memplugin"), store_id(ledger)
     return Backend(
         config=config,
         ledger=ledger,
         index=index,
-        search=VectorSearch(
+        search=WorkspaceSearch(
             ledger, index, exact_limit=config.exact_limit, cache_bytes=config.cache_bytes
         ),
         embedder=embedder,
@@ -253,12 +255,6 @@ def assemble(
 def store_id(ledger: SqlLedger) -> str:
     """The store's own id, made when it is first asked for."""
     return ledger.facts.setdefault(STORE_ID_FACT, _random_id("st"))
-
-
-def _hash_key(ledger: SqlLedger, config: MemoryConfig) -> bytes:
-    return config.hash_key or bytes.fromhex(
-        ledger.facts.setdefault(HASH_KEY_FACT, secrets.token_hex(32))
-    )
 
 
 def described(embedder: Embedder) -> str:

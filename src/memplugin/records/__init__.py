@@ -1,4 +1,4 @@
-"""Every noun that travels between the hops.
+"""The nouns that travel between the stages, one module for each stage.
 
 All are frozen; ``to_json()`` gives plain JSON values (times as ISO 8601 in UTC) and
 ``from_json()`` reads them back. Ids are made of ``[A-Za-z0-9_-]`` only, so that every

@@ -1,4 +1,4 @@
-"""What a model was asked, what it replied, and what was noticed about it."""
+"""Decisions: what a model was asked, what it replied, and which flags were set."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Override(Noun):
         scope: The record's, by which it applies to the request.
         rank: The record's in the retrieval that fed the decision; None when no source
             brought it.
-        shown: Whether that retrieval showed it. Where not, the model was not told.
+        shown: Whether that retrieval showed it. Where not, the model did not see it.
         enforced: Whether the claimed value stands in the decision's answer instead.
     """
 

@@ -1,4 +1,4 @@
-"""What was needed, what was found out about a task, and who said so."""
+"""What a task needed from memory, what was found out about the task, and by whom."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Judgement(Noun):
         by: ``memplugin``, or who annotated it.
         cause: None where a person named the stage alone.
         should_use: Whether the memory should have been used at all, as a person sees it.
-        need: What the attribution was told should have been used.
+        need: What should have been used, as it was given to the attribution.
         note: A person's remark.
     """
 

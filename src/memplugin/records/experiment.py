@@ -1,4 +1,4 @@
-"""What came of running a stored decision again."""
+"""The results of running a stored decision again."""
 
 from __future__ import annotations
 

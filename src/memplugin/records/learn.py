@@ -38,7 +38,7 @@ class Shown:
     Attributes:
         number: Of the row.
         action: What the agent did, in its own text.
-        followed: What a judge has said; None when none has.
+        followed: What the judge has said; None when it gave no answer.
         cosine: Of content and action; None when it was not computed.
     """
 
@@ -127,7 +127,7 @@ class CreditTotals(Noun):
         credited: Sum of value * confidence * weight.
         judged: Attempts of which the judge has said whether it was followed.
         followed: In how many of these it was.
-        compared: Attempts with a cosine and no word of the judge.
+        compared: Attempts with a cosine and no answer of the judge.
         close: In how many of these the cosine says that it was followed.
     """
 
@@ -148,7 +148,7 @@ class CreditTotals(Noun):
     def successes_known(self) -> tuple[int, int]:
         """Successes of which is known whether it was followed, and those in which it was.
 
-        By the judge where there is any word of it, else by the cosine.
+        By the judge where it answered, else by the cosine.
         """
         if self.judged_successes:
             return self.judged_successes, self.followed_successes

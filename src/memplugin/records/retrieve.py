@@ -1,4 +1,4 @@
-"""What a recall asks for, ranks and shows."""
+"""Selections, candidates and retrievals: what a recall asks for, ranks and shows."""
 
 from __future__ import annotations
 
@@ -131,7 +131,16 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a workspace's directory: what search needs to know of a record."""
+    """One line of a workspace's directory: what search needs to know of a record.
+
+    Attributes:
+        seq: The workspace's number of the last change of the record's state.
+        indexed: Whether the vector index holds it.
+        has_around: Whether a text around it was stored.
+        scope_key: Its scope as canonical JSON.
+        number: Of its entry in the full-text index.
+        content_length: In characters; so is ``around_length``.
+    """
 
     record_id: str
     seq: int
@@ -140,6 +149,9 @@ class Entry:
     has_around: bool
     kind: str
     scope_key: str
+    number: int
+    content_length: int
+    around_length: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What is said, proposed, ruled on and stored."""
+"""Turns, proposals, rulings, records and evidence: what a write reads and stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embedding with ONNX Runtime: the same vectors as torch, without torch."""
+"""The embedder that runs on ONNX Runtime: the same vectors as torch, without torch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 from memplugin.errors import EmbedderUnavailable
 from memplugin.storage.embedding.model_files import DEFAULT_MODEL
 from memplugin.storage.embedding.onnx_runtime import Runtime, open_runtime
-from memplugin.storage.embedding.sentence import SentenceTransformerEmbedder
-from memplugin.storage.embedding.vectors import longer_than, normalised
+from memplugin.storage.embedding.sentence import (
+    SentenceTransformerEmbedder,
+    longer_than,
+    normalised,
+)
 
 _BATCH = 16
 

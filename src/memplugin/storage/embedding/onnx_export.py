@@ -51,6 +51,11 @@ def export(source: SentenceTransformerEmbedder, graph: Path, tokenizer: Path) ->
 
     The graph is moved into place last and at once: where it exists, both are whole.
 
+    Args:
+        source: The model.
+        graph: The file for the graph.
+        tokenizer: The file for the tokenizer, with its limits.
+
     Raises:
         EmbedderError: the model does not pool by the mean, or the export differs from it.
         ImportError: a package of the extra ``onnx`` is missing.

@@ -1,4 +1,4 @@
-"""Running an exported model: ``tokenizers`` and ONNX Runtime, no torch."""
+"""Loads and runs an exported model with ``tokenizers`` and ONNX Runtime, without torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memplugin.storage.embedding.vectors import without_limit
+from memplugin.storage.embedding.sentence import without_limit
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

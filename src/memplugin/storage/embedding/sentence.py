@@ -1,4 +1,4 @@
-"""Loading a sentence-transformers model, and running it on one text."""
+"""The embedder for sentence-transformers models, and what every embedder does to vectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from huggingface_hub import get_session, hf_hub_url
 from numpy.typing import NDArray
 
-from memplugin.errors import EmbedderUnavailable
+from memplugin.errors import EmbedderError, EmbedderUnavailable
 from memplugin.storage.embedding.model_files import (
     DEFAULT_MODEL,
     cached_folder,
@@ -23,7 +23,6 @@ from memplugin.storage.embedding.model_files import (
     repository,
     short_hash,
 )
-from memplugin.storage.embedding.vectors import longer_than, normalised, without_limit
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -35,8 +34,50 @@ PROBE = "The quick brown fox jumps over the lazy dog."
 _HUB_SECONDS = 10.0
 
 
-def load_model(name: str, device: str | None) -> Any:
-    """Returns a ``SentenceTransformer``, its tokenizer settled and ready for threads.
+def normalised(vectors: NDArray[np.floating], model: str) -> NDArray[np.float32]:
+    """Scales each row to length 1.
+
+    Args:
+        vectors: Shape (n, dimension).
+        model: Named in the error.
+
+    Raises:
+        EmbedderError: a row is zero, infinite or NaN, and so points nowhere.
+    """
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.all(np.isfinite(lengths) & (lengths > 0)):
+        raise EmbedderError(
+            f"{model} returned a vector that is zero or not finite, which is close to nothing. "
+            "Check the model with a text of your own, or pass another one as embeddings=."
+        )
+    return (vectors / lengths).astype(np.float32)
+
+
+def without_limit(tokenizer: Tokenizer) -> Tokenizer:
+    """A copy that counts every word piece.
+
+    A copy, since limits are the tokenizer's own state: changing them on one that another
+    thread is using fails with "Already borrowed", or cuts that thread's text.
+    """
+    copy = type(tokenizer).from_str(tokenizer.to_str())
+    copy.no_truncation()
+    copy.no_padding()
+    return copy
+
+
+def longer_than(limit: int, texts: Sequence[str], tokenizer: Tokenizer) -> list[bool]:
+    """Which texts have more word pieces than a model reads, its special ones included.
+
+    Args:
+        limit: Word pieces that the model reads.
+        texts: Any number of texts.
+        tokenizer: One made by ``without_limit``.
+    """
+    return [len(encoding) > limit for encoding in tokenizer.encode_batch(list(texts))]
+
+
+def _load_model(name: str, device: str | None) -> Any:
+    """Returns a ``SentenceTransformer``, its tokenizer ready for threads.
 
     Args:
         name: On the hub, or a folder.
@@ -47,7 +88,7 @@ def load_model(name: str, device: str | None) -> Any:
     """
     try:
         model = _open(name, device)
-        # The first call settles the tokenizer's limits: state that threads share, and two
+        # The first call sets the tokenizer's limits: state that threads share, and two
         # of them would otherwise set at once.
         model.encode([PROBE], show_progress_bar=False)
     except Exception as error:
@@ -55,7 +96,7 @@ def load_model(name: str, device: str | None) -> Any:
     return model
 
 
-def is_plain(model: Any) -> bool:
+def _is_plain(model: Any) -> bool:
     """Whether ``encode`` does nothing to one text but run the model on it."""
     return (
         model.default_prompt_name is None
@@ -64,7 +105,7 @@ def is_plain(model: Any) -> bool:
     )
 
 
-def encode_one(model: Any, text: str) -> NDArray[np.float32]:
+def _encode_one(model: Any, text: str) -> NDArray[np.float32]:
     """What ``encode`` does, without its preparations for many, which take 1 ms of 7."""
     # Loaded already, with the model.
     from torch import inference_mode  # noqa: PLC0415
@@ -170,15 +211,15 @@ class SentenceTransformerEmbedder:
         """The loaded ``SentenceTransformer``; threads that come together load it once."""
         with self._lock:
             if self._loaded is None:
-                self._loaded = load_model(self._name, self._device)
+                self._loaded = _load_model(self._name, self._device)
             return self._loaded
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Returns one row of length 1 for each text, shape (n, dimension)."""
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
-        if len(texts) == 1 and is_plain(self.model):
-            return normalised(encode_one(self.model, texts[0]), self._name)
+        if len(texts) == 1 and _is_plain(self.model):
+            return normalised(_encode_one(self.model, texts[0]), self._name)
         vectors = self.model.encode(list(texts), batch_size=_BATCH, show_progress_bar=False)
         return normalised(vectors, self._name)
 
@@ -199,7 +240,7 @@ class SentenceTransformerEmbedder:
         if found is None:
             self.model  # noqa: B018 - loading is what brings the files here
             found = self._hash_of_weights()
-        # A model without a file of weights is told by what it makes of a fixed text.
+        # A model without a file of weights is told apart by its vector of a fixed text.
         return found or short_hash(str(np.round(self.embed([PROBE]), 3).tolist()))
 
     def _hash_of_weights(self) -> str | None:

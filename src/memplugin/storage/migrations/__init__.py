@@ -12,7 +12,7 @@ from sqlalchemy import Column, Connection, MetaData, Table, Text, inspect, selec
 
 from memplugin.errors import StoreVersionError
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001",)
 HEAD = REVISIONS[-1]
 
 VERSION_TABLE = "memplugin_version"

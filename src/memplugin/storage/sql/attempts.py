@@ -1,4 +1,4 @@
-"""Retrievals, decisions and outcomes: kept as they were, read back as they were."""
+"""Retrievals, decisions and outcomes: stored, and read back exactly as they were."""
 
 from __future__ import annotations
 
@@ -78,7 +78,13 @@ class Retrievals:
         self._database = database
 
     def save(self, retrieval: Retrieval, arm: str, attempt: int) -> None:
-        """Keeps a retrieval, and a row for each injected candidate."""
+        """Keeps a retrieval, and a row for each injected candidate.
+
+        Args:
+            retrieval: What was recalled, with its candidates.
+            arm: The arm of the experiment that it belongs to.
+            attempt: The number of the task's attempt.
+        """
         tried = {"arm": arm, "attempt": attempt}
         hop = _hop(retrieval)
         row = {
@@ -124,7 +130,13 @@ class Decisions:
         self._database = database
 
     def save(self, decision: Decision[Any], arm: str, attempt: int) -> None:
-        """Keeps a decision."""
+        """Keeps a decision.
+
+        Args:
+            decision: What was decided.
+            arm: The arm of the experiment that it belongs to.
+            attempt: The number of the task's attempt.
+        """
         support = decision.chosen_support
         row = {
             **{name: getattr(decision, name) for name in _DECISION_FIELDS},

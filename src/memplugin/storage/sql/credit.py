@@ -1,4 +1,4 @@
-"""Credit, added up: one row for each record and sign of having been followed.
+"""Credit sums: one row for each record and each sign that it was followed.
 
 A recall must not read through the history of every candidate, so the sums are kept up to
 date by whatever changes them: an outcome, a score, a retrieval of an attempt that was
@@ -104,7 +104,16 @@ _EMPTY = delete(credits).where(
 def recounted(
     database: Database, connection: Connection, keys: Iterable[AttemptKey]
 ) -> Generator[None]:
-    """Around a change of anything that credit is made of in these attempts."""
+    """Brings credit up to date after a change of anything it is made of in these attempts.
+
+    Args:
+        database: Which database it is.
+        connection: In whose transaction it happens.
+        keys: The attempts.
+
+    Returns:
+        A context to make the change in; credit follows when it ends.
+    """
     held = sorted(set(keys))
     hold(database, connection, held)
     before = _of_attempts(connection, held)
@@ -113,7 +122,13 @@ def recounted(
 
 
 def hold(database: Database, connection: Connection, keys: Iterable[AttemptKey]) -> None:
-    """Makes whoever else changes these attempts wait until the commit."""
+    """Makes whoever else changes these attempts wait until the commit.
+
+    Args:
+        database: Which database it is.
+        connection: In whose transaction it happens.
+        keys: The attempts.
+    """
     database.hold(connection, ("\n".join(map(str, key)) for key in keys))
 
 

@@ -30,6 +30,7 @@ class _Thread(local):
     """What is a thread's own."""
 
     snapshot: Connection | None = None
+    token: object | None = None
 
 
 class Database:
@@ -83,12 +84,20 @@ class Database:
         Raises:
             StoreError: the database could not do it.
         """
+        if self._thread.snapshot is not None:
+            yield
+            return
         with self.reading() as connection:
-            before, self._thread.snapshot = self._thread.snapshot, connection
+            self._thread.snapshot, self._thread.token = connection, object()
             try:
                 yield
             finally:
-                self._thread.snapshot = before
+                self._thread.snapshot = self._thread.token = None
+
+    @property
+    def snapshot_token(self) -> object | None:
+        """An object that stands for the snapshot this thread reads in; None outside one."""
+        return self._thread.token
 
     @contextmanager
     def writing(self, workspace_id: str | None = None) -> Generator[Connection]:

@@ -14,7 +14,7 @@ from memplugin.ports import Weigh, unmoved
 from memplugin.records import Belief, Evidence, MemoryRecord
 from memplugin.storage.sql.engine import Database
 from memplugin.storage.sql.gate_context import ContentHash
-from memplugin.storage.sql.records import change, found
+from memplugin.storage.sql.records import change, get_record
 from memplugin.storage.sql.rows import chunks, scope_key
 from memplugin.storage.sql.tables import evidence, memory_records
 
@@ -71,19 +71,28 @@ class EvidenceLog:
     ) -> MemoryRecord:
         """Freezes a record's confidence, or lets it follow all of its evidence again.
 
+        Args:
+            workspace_id: The workspace, compared by equality.
+            record_id: The record.
+            pinned: Whether it is to be pinned.
+            weigh: Gives the confidence that follows from a seed and its evidence.
+
+        Returns:
+            The record as it is now.
+
         Raises:
             RecordNotFound: no such record in this workspace.
             StoreError: it is not active.
         """
         with self._database.writing(workspace_id) as connection:
-            record = found(connection, workspace_id, record_id)
+            record = get_record(connection, workspace_id, record_id)
             check_active(record)
             if record.pinned == pinned:
                 return record
             seq = change(self._database, connection, workspace_id, [record_id], pinned=pinned)
             if not pinned:
                 reweigh(connection, workspace_id, [record_id], weigh, seq)
-            return found(connection, workspace_id, record_id)
+            return get_record(connection, workspace_id, record_id)
 
 
 def row_of(piece: Evidence, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +119,15 @@ def row_of(piece: Evidence, columns: Mapping[str, Any]) -> dict[str, Any]:
 def reweigh(
     connection: Connection, workspace_id: str, record_ids: Collection[str], weigh: Weigh, seq: int
 ) -> None:
-    """Sets records' confidence to what their seeds and all their evidence come to."""
+    """Sets records' confidence to what their seeds and all their evidence come to.
+
+    Args:
+        connection: In whose transaction it happens.
+        workspace_id: The workspace, compared by equality.
+        record_ids: The records.
+        weigh: Gives the confidence that follows from a seed and its evidence.
+        seq: The workspace's number of this change.
+    """
     ids = sorted(record_ids)
     known = _of_records(connection, workspace_id, ids)
     mine = _BELIEFS.where(_RECORD.workspace_id == workspace_id)

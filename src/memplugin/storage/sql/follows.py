@@ -1,4 +1,4 @@
-"""Scores of whether what was shown was followed, row by row."""
+"""Scores that say whether a shown record was followed, one for each injection."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class FollowScores:
 
         Args:
             workspace_id: None for all.
-            judge: Whether rows without a judge's word count, or only those without a cosine.
+            judge: Whether rows without the judge's answer count, or only those without a
+                cosine.
 
         What was forgotten has nothing left to compare.
         """
@@ -121,7 +122,16 @@ class FollowScores:
             return frozenset(connection.scalars(ids))
 
     def disagreements(self, workspace_id: str, gap: float, limit: int) -> list[Disagreement]:
-        """Rows whose judgement (1 or 0) and cosine are at least so far apart, widest first."""
+        """Rows whose judgement (1 or 0) and cosine are at least so far apart, widest first.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            gap: Least difference, from 0 to 1.
+            limit: How many to return at most.
+
+        Returns:
+            The rows, widest first.
+        """
         apart = func.abs(case((_ROW.followed_llm, 1.0), else_=0.0) - _ROW.followed_cosine)
         wide = (
             select(
@@ -164,7 +174,13 @@ class FollowScores:
 
 
 def forget_scores(connection: Connection, key: AttemptKey, action: str | None) -> None:
-    """Drops an attempt's scores when it is reported with another action than it had."""
+    """Drops an attempt's scores when it is reported with another action than it had.
+
+    Args:
+        connection: In whose transaction it happens.
+        key: The attempt.
+        action: What was done in it.
+    """
     had = _actions(connection, [key])
     if key in had and had[key] != action:
         nothing = dict.fromkeys((*_SCORES, "scored_at"))

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from memplugin.records import INSTEAD_OF, MemoryRecord
 from memplugin.storage.sql import fulltext
 from memplugin.storage.sql.engine import Database
-from memplugin.storage.sql.records import found, next_seq
+from memplugin.storage.sql.records import get_record, next_seq
 from memplugin.storage.sql.redaction import FORGOTTEN, Redactor, anchor
 from memplugin.storage.sql.rows import RECORDS, AnyRow, chunks, record_from
 from memplugin.storage.sql.tables import (
@@ -77,17 +77,26 @@ class Erasure:
         taken from, the text of retrievals and decisions that show it, and the texts
         indexed around other records. Calling it again changes nothing.
 
+        Args:
+            workspace_id: The workspace, compared by equality.
+            record_id: The record.
+            reason: Kept in the tombstone.
+            now: When it happens.
+
+        Returns:
+            The record, without its content.
+
         Raises:
             RecordNotFound: no such record in this workspace.
         """
         with self._database.writing(workspace_id) as connection:
-            record = found(connection, workspace_id, record_id)
+            record = get_record(connection, workspace_id, record_id)
             if record.status != "forgotten":
                 # The record last: it takes itself out of what others were indexed with, and
                 # that would take them out of the outbox with their vectors still in the index.
                 for one in reversed([record, *_quoting(self._database, connection, record)]):
                     _Forgetting(self._database, connection, one).carry_out(reason, now)
-                record = found(connection, workspace_id, record_id)
+                record = get_record(connection, workspace_id, record_id)
         self._database.fold_log()
         return record
 

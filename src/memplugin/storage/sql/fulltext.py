@@ -1,11 +1,11 @@
-"""Full-text search: FTS5 on SQLite, tsvector on PostgreSQL, one way of scoring for both.
+"""The full-text index: FTS5 on SQLite, tsvector on PostgreSQL, one way of asking both.
 
 Every entry holds a word that stands for its workspace and every match requires it, so a
 search costs what its own workspace costs. FTS5's ``bm25()`` counts each word in *every*
 row, so it grows with other workspaces, and PostgreSQL's ``ts_rank`` weighs a rare word
-like a common one. So the database only says which entries hold a word, and ``scoring``
-does the rest, with each word counted once for each text: memories are sentences. Scores
-do not depend on what other workspaces hold.
+like a common one. So the database only says which entries hold a word, and
+``vector.scoring`` does the rest, with each word counted once for each text: memories are
+sentences. Scores do not depend on what other workspaces hold.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from memplugin.records import Selection
-from memplugin.storage.sql.bm25 import EntryCache, Numbers, Postings
 from memplugin.storage.sql.engine import Database
 from memplugin.text import STOP_WORDS, digest
 
@@ -28,6 +28,18 @@ MAX_QUERY_CHARS = 20_000
 MAX_CONTENT_CHARS = 100_000
 MAX_AROUND_CHARS = 50_000
 """How much of a text is indexed. PostgreSQL refuses a tsvector above 1 MiB."""
+
+Numbers = NDArray[np.int64]
+"""Numbers of full-text entries, each its record's ``number``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The entries of a workspace that hold one word."""
+
+    content: Numbers
+    around: Numbers
+
 
 _WORDS = re.compile(r"\w+")
 
@@ -84,6 +96,12 @@ def refresh(database: Database, connection: Connection, workspace_id: str, seq: 
     """Brings the entries of the records that changed at ``seq`` up to date.
 
     Active records have an entry, others have none.
+
+    Args:
+        database: Which database it is.
+        connection: In whose transaction it happens.
+        workspace_id: The workspace, compared by equality.
+        seq: The workspace's number of the change.
     """
     changed = {"workspace": workspace_id, "seq": seq}
     lengths = {"most": MAX_CONTENT_CHARS, "most_around": MAX_AROUND_CHARS}
@@ -112,32 +130,28 @@ def tidy(database: Database) -> None:
         pages = _MERGE_PAGES
 
 
-def search(
-    database: Database,
-    connection: Connection,
-    entries: EntryCache,
-    selection: Selection,
-    query: str,
-    limit: int,
-) -> list[tuple[str, float]]:
-    """Selected records that hold a word of the query: (id, score), best first.
+def postings(
+    database: Database, connection: Connection, workspace_id: str, query: str
+) -> list[Postings]:
+    """For each word of a query the entries of a workspace that hold it.
 
-    A score is the share of the query's words that the record holds, each weighed by how
-    rare it is in the workspace: close to 1 for a short record that holds them all.
+    Args:
+        database: Says which syntax to use.
+        connection: Where to read.
+        workspace_id: Whose entries are looked through.
+        query: A user's text; nothing in it is syntax.
+
+    Returns:
+        One for each word; empty when no entry holds any of them.
     """
-    syntax = (_Sqlite if database.sqlite else _Postgres)(selection.workspace_id)
+    syntax = (_Sqlite if database.sqlite else _Postgres)(workspace_id)
     words = syntax.words(connection, query[:MAX_QUERY_CHARS])
     if not words:
         return []
     questions = [(syntax.match(word, "content"), syntax.match(word, "around")) for word in words]
     rows = connection.execute(syntax.postings, {"questions": json.dumps(questions)})
-    postings = [Postings(_numbers(row.content), _numbers(row.around)) for row in rows]
-    if not any(len(word.content) or len(word.around) for word in postings):
-        return []
-    known = entries.of(selection.workspace_id)
-    with known.lock:
-        known.refresh(connection)
-        return known.best(postings, selection, limit)
+    found = [Postings(_numbers(row.content), _numbers(row.around)) for row in rows]
+    return found if any(len(word.content) or len(word.around) for word in found) else []
 
 
 def _numbers(listed: str | None) -> Numbers:

@@ -1,4 +1,4 @@
-"""What the store holds that bears on a batch, kept current while its proposals are ruled on."""
+"""The records and tombstones that the gate compares the proposals of a batch with."""
 
 from __future__ import annotations
 
@@ -53,7 +53,17 @@ class Knowledge:
     def about(
         cls, connection: Connection, batch: Batch, proposed: Sequence[Proposal], hashed: ContentHash
     ) -> Knowledge:
-        """Loads what bears on the proposals, in a few queries."""
+        """Loads what bears on the proposals, in a few queries.
+
+        Args:
+            connection: In whose transaction it happens.
+            batch: The write.
+            proposed: The proposals to be ruled on.
+            hashed: Hashes contents with the store's key.
+
+        Returns:
+            What is known.
+        """
         found = cls(hashed, batch.context.session_id)
         workspace = batch.context.workspace_id
         hashes = {hashed(p.content) for p in proposed}

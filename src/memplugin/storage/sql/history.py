@@ -1,4 +1,4 @@
-"""What diagnosis asks of the ledger."""
+"""What diagnosis reads: the rows of a task, and searches among rows of every status."""
 
 from __future__ import annotations
 
@@ -155,7 +155,16 @@ class History:
     def find_records(
         self, workspace_id: str, words: Sequence[str], limit: int
     ) -> list[MemoryRecord]:
-        """Records of any status whose content contains any of the words, newest first."""
+        """Records of any status whose content contains any of the words, newest first.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            words: Looked for anywhere in the text, whatever their case.
+            limit: How many to return at most.
+
+        Returns:
+            The records, newest first.
+        """
         record = memory_records.c
         holds = _holds_any(words, record.content)
         return _newest_records(self._database, limit, record.workspace_id == workspace_id, holds)
@@ -163,7 +172,16 @@ class History:
     def find_claims(
         self, workspace_id: str, fields: Sequence[str], limit: int
     ) -> list[MemoryRecord]:
-        """Records of any status that claim exactly these fields, newest first."""
+        """Records of any status that claim exactly these fields, newest first.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            fields: Names of the claim's fields.
+            limit: How many to return at most.
+
+        Returns:
+            The records, newest first.
+        """
         record = memory_records.c
         slot = claim_fields(dict.fromkeys(fields))
         return _newest_records(
@@ -176,6 +194,14 @@ class History:
         """Proposals whose content or quote contains any of the words, newest first.
 
         Failed extractions count by the text of their turns.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            words: Looked for anywhere in the text, whatever their case.
+            limit: How many to return at most.
+
+        Returns:
+            The proposals, newest first.
         """
         mine = proposals.c.workspace_id == workspace_id
         newest = STORED_PROPOSALS.order_by(proposals.c.created_at.desc(), proposals.c.number.desc())
@@ -198,7 +224,16 @@ class History:
         return turn_from(row) if row else None
 
     def find_turns(self, workspace_id: str, words: Sequence[str], limit: int) -> list[Turn]:
-        """Turns whose text contains any of the words, newest first."""
+        """Turns whose text contains any of the words, newest first.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            words: Looked for anywhere in the text, whatever their case.
+            limit: How many to return at most.
+
+        Returns:
+            The turns, newest first.
+        """
         newest = TURNS.order_by(turns.c.said_at.desc(), turns.c.number.desc()).limit(limit)
         asked = newest.where(turns.c.workspace_id == workspace_id, _holds_any(words, turns.c.text))
         with self._database.reading() as connection:

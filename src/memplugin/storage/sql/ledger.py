@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from memplugin.errors import StoreError
 from memplugin.storage import migrations
 from memplugin.storage.sql.attempts import Decisions, Outcomes, Retrievals
-from memplugin.storage.sql.bm25 import EntryCache
 from memplugin.storage.sql.credit import Credit
 from memplugin.storage.sql.engine import Database, parsed_url, sqlite_file
 from memplugin.storage.sql.evidence import EvidenceLog
@@ -17,15 +15,12 @@ from memplugin.storage.sql.follows import FollowScores
 from memplugin.storage.sql.forget import Erasure
 from memplugin.storage.sql.gate_context import content_hash
 from memplugin.storage.sql.history import History
-from memplugin.storage.sql.maintenance import Facts, Maintenance, Sessions
+from memplugin.storage.sql.maintenance import CONTENT_HASH_KEY, Facts, Maintenance, Sessions
 from memplugin.storage.sql.records import Records
 from memplugin.storage.sql.runs import Counterfactuals, Judgements
 from memplugin.storage.sql.selection import RecordSearch
 from memplugin.storage.sql.turns import Turns
 from memplugin.storage.sql.writes import Writes
-
-HASH_KEY = "hash_key"
-"""The fact under which the key of content hashes is kept, as hex."""
 
 
 class SqlLedger:
@@ -39,14 +34,13 @@ class SqlLedger:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.facts = Facts(database)
-        key = self.facts.setdefault(HASH_KEY, secrets.token_hex(32))
-        hashed = content_hash(bytes.fromhex(key))
+        hashed = content_hash(self.facts.secret(CONTENT_HASH_KEY))
         self.sessions = Sessions(database)
         self.turns = Turns(database)
         self.writes = Writes(database, hashed)
         self.evidence = EvidenceLog(database, hashed)
         self.records = Records(database)
-        self.search = RecordSearch(database, EntryCache())
+        self.search = RecordSearch(database)
         self.retrievals = Retrievals(database)
         self.decisions = Decisions(database)
         self.outcomes = Outcomes(database)
@@ -110,6 +104,11 @@ class SqlLedger:
     def snapshot(self) -> AbstractContextManager[None]:
         """Everything that this thread reads inside is of one moment; nothing is written."""
         return self._database.snapshot()
+
+    @property
+    def snapshot_token(self) -> object | None:
+        """An object that stands for the snapshot this thread reads in; None outside one."""
+        return self._database.snapshot_token
 
     def close(self) -> None:
         """Gives back connections."""

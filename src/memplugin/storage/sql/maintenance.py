@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from datetime import datetime
 from typing import Any
 
@@ -38,6 +39,16 @@ _DECISION_THERE = exists().where(
 )
 
 
+CONTENT_HASH_KEY = "hash_key"
+"""The fact that holds the key of the content hashes in the ledger's own tables, by which
+repeated and forgotten contents are recognised. It must never change."""
+
+SPAN_HASH_KEY = "span_hash_key"
+"""The fact that holds the key of the content hashes on spans, which leave the store. It is
+another key, so that nobody finds a record by a hash that was exported; an application may
+bring its own (``MemoryConfig.hash_key``)."""
+
+
 class Facts:
     """Facts about the store itself, by key."""
 
@@ -50,6 +61,10 @@ class Facts:
             row = self._database.insert(store).values(key=key, value=value)
             connection.execute(row.on_conflict_do_nothing(index_elements=[store.c.key]))
             return str(connection.scalar(select(store.c.value).where(store.c.key == key)))
+
+    def secret(self, key: str) -> bytes:
+        """The secret key that is kept under a name, made at random the first time."""
+        return bytes.fromhex(self.setdefault(key, secrets.token_hex(32)))
 
     def replace(self, key: str, value: str) -> None:
         """Overwrites a fact about the store."""
@@ -68,6 +83,11 @@ class Sessions:
 
     def enter(self, context: MemoryContext, span: SpanRef | None, now: datetime) -> SpanRef | None:
         """Notes that a task's session has begun (once), with the span it began with.
+
+        Args:
+            context: The call's workspace, task and session.
+            span: The call's span; None without a valid one.
+            now: When it happens.
 
         Returns:
             The first span of the session of this task that began before this one, when

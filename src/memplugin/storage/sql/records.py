@@ -1,4 +1,4 @@
-"""Changes of a record's state after it was written, and the outbox of the vector index."""
+"""Records by id, changes of their state, and the outbox of the vector index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,16 @@ _BY_ID = RECORDS.where(
 
 
 def next_seq(database: Database, connection: Connection, workspace_id: str) -> int:
-    """Raises the workspace's number by one; holds back other writers until the commit."""
+    """Raises the workspace's number by one; holds back other writers until the commit.
+
+    Args:
+        database: Which database it is.
+        connection: In whose transaction it happens.
+        workspace_id: The workspace, compared by equality.
+
+    Returns:
+        The number, which no other change of the workspace has.
+    """
     row = database.insert(workspaces).values(workspace_id=workspace_id, seq=1)
     raised = row.on_conflict_do_update(
         index_elements=[workspaces.c.workspace_id], set_={"seq": workspaces.c.seq + 1}
@@ -33,8 +42,16 @@ def next_seq(database: Database, connection: Connection, workspace_id: str) -> i
     return int(connection.execute(raised).scalar_one())
 
 
-def found(connection: Connection, workspace_id: str, record_id: str) -> MemoryRecord:
+def get_record(connection: Connection, workspace_id: str, record_id: str) -> MemoryRecord:
     """One record of a workspace.
+
+    Args:
+        connection: In whose transaction it happens.
+        workspace_id: The workspace, compared by equality.
+        record_id: The record.
+
+    Returns:
+        The record, whatever its status.
 
     Raises:
         RecordNotFound: no such record in this workspace.
@@ -43,7 +60,7 @@ def found(connection: Connection, workspace_id: str, record_id: str) -> MemoryRe
         RECORDS.where(_RECORD.workspace_id == workspace_id, _RECORD.id == record_id)
     ).one_or_none()
     if row is None:
-        raise RecordNotFound.of(workspace_id, record_id)
+        raise RecordNotFound(workspace_id, record_id)
     return record_from(row)
 
 
@@ -54,7 +71,15 @@ def change(
     record_ids: Sequence[str],
     **values: Any,
 ) -> int:
-    """Changes records' state under a new sequence number, which is returned."""
+    """Changes records' state under a new sequence number, which is returned.
+
+    Args:
+        database: Which database it is.
+        connection: In whose transaction it happens.
+        workspace_id: The workspace, compared by equality.
+        record_ids: The records.
+        **values: New values of columns.
+    """
     seq = next_seq(database, connection, workspace_id)
     for some in chunks(record_ids):
         connection.execute(
@@ -89,13 +114,22 @@ class Records:
     ) -> MemoryRecord:
         """Retires (``evicted``) or revives (``active``) a record.
 
+        Args:
+            workspace_id: The workspace, compared by equality.
+            record_id: The record.
+            status: The new one.
+            now: When it happens.
+
+        Returns:
+            The record as it is now.
+
         Raises:
             RecordNotFound: no such record in this workspace.
         """
         if status not in ("active", "evicted"):
             raise StoreError(f"A record can't be set to {status!r}: use 'active' or 'evicted'.")
         with self._database.writing(workspace_id) as connection:
-            record = found(connection, workspace_id, record_id)
+            record = get_record(connection, workspace_id, record_id)
             if record.status == "forgotten":
                 raise StoreError(f"{record_id} was forgotten: nothing of it is left to revive.")
             if record.status == status:
@@ -106,7 +140,7 @@ class Records:
                 state["replaced_by"] = None
             seq = change(self._database, connection, workspace_id, [record_id], **state)
             fulltext.refresh(self._database, connection, workspace_id, seq)
-            return found(connection, workspace_id, record_id)
+            return get_record(connection, workspace_id, record_id)
 
     def outbox(self, limit: int) -> list[MemoryRecord]:
         """Records the index must take (active, not indexed) or drop (forgotten, indexed)."""
@@ -132,6 +166,12 @@ class Records:
 
         A record that was forgotten while its vector was made is marked as well: so it
         enters the outbox, and its vector is dropped.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            record_ids: The records.
+            now: When it happens.
+            cut_short: Those of them whose text is longer than the embedding model reads.
         """
         short = frozenset(cut_short)
         whole = [id_ for id_ in record_ids if id_ not in short]

@@ -1,4 +1,4 @@
-"""Taking a text out of other texts. Pure."""
+"""Takes a text out of other texts; pure functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows to nouns and back."""
+"""Converts rows of tables to records and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was tried and judged afterwards: counterfactual runs, and judgements of tasks."""
+"""Counterfactual runs of decisions, and what the attribution and people say of tasks."""
 
 from __future__ import annotations
 

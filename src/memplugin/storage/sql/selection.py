@@ -1,4 +1,4 @@
-"""Which records count for a request, as conditions on ``memory_records``.
+"""Queries of a recall: which records count, as conditions on ``memory_records``.
 
 The conditions are made once and the values given with each execution: making them anew
 takes as long as the query.
@@ -13,9 +13,8 @@ from sqlalchemy import ColumnElement, bindparam, func, or_, select
 
 from memplugin.claims import precedence
 from memplugin.records import Entry, MemoryRecord, Selection, WorkspaceState
-from memplugin.storage.sql import fulltext as full_text
-from memplugin.storage.sql.bm25 import EntryCache
 from memplugin.storage.sql.engine import Database
+from memplugin.storage.sql.fulltext import Postings, postings
 from memplugin.storage.sql.rows import RECORDS, record_from
 from memplugin.storage.sql.tables import ACTIVE_CLAIM, IN_OUTBOX, memory_records, workspaces
 from memplugin.text import canonical_json
@@ -76,6 +75,9 @@ _DIRECTORY = (
         _RECORD.around.is_not(None).label("has_around"),
         _RECORD.kind,
         _RECORD.scope,
+        _RECORD.number,
+        func.length(_RECORD.content),
+        func.coalesce(func.length(_RECORD.around), 0),
     )
     .where(_IN_WORKSPACE, _RECORD.seq > bindparam("since"))
     .order_by(_RECORD.seq, _RECORD.number)
@@ -83,11 +85,10 @@ _DIRECTORY = (
 
 
 class RecordSearch:
-    """What a recall asks: which active records a selection admits, and what they say."""
+    """What a recall reads: which active records a selection admits, and what has changed."""
 
-    def __init__(self, database: Database, entries: EntryCache) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._entries = entries
 
     def state(self, workspace_id: str) -> WorkspaceState:
         """Returns zeros for a workspace that has no records."""
@@ -112,17 +113,13 @@ class RecordSearch:
         with self._database.reading() as connection:
             return int(connection.scalar(counted, values_of(selection)) or 0)
 
-    def full_text(self, selection: Selection, query: str, limit: int) -> list[tuple[str, float]]:
-        """Full-text search; nothing in the query is syntax.
+    def postings(self, workspace_id: str, query: str) -> list[Postings]:
+        """For each word of a query the entries that hold it; empty when none holds any.
 
-        Returns:
-            (record id, score), best first. A score is the share of the query's words found
-            in content or surroundings, rare words counting more: above 0, about 1 at most.
+        Nothing in the query is syntax.
         """
         with self._database.reading() as connection:
-            return full_text.search(
-                self._database, connection, self._entries, selection, query, limit
-            )
+            return postings(self._database, connection, workspace_id, query)
 
     def standing(self, selection: Selection, limit: int) -> list[str]:
         """Ids of the selected records in the order in which they should be shown.

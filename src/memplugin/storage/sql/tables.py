@@ -2,7 +2,7 @@
 
 Every row that a hop wrote carries the workspace, task and session it was written for and
 the span that wrote it (NULL without a valid one). The full-text index is made beside them
-in ``lexical.py``, because each database spells it its own way.
+by the first migration, because each database spells it its own way.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ injections = Table(
     _required("arm"),
     _required("attempt", Integer),
     _required("created_at", UtcTime),
-    Column("followed_llm", Boolean),  # whether the action followed the record: a judge's word
+    Column("followed_llm", Boolean),  # whether the action followed the record, as the judge says
     Column("followed_cosine", Double),
     Column("follow_reasoning", Text),
     Column("follow_error", Text),
@@ -284,10 +284,11 @@ injections = Table(
 )
 
 NOT_JUDGED = -1
-"""Stands in ``credits.judged``, a part of the key, where no judge has spoken (else 0 or 1)."""
+"""Stands in ``credits.judged``, a part of the key, where the judge gave no answer (else 0 or 1)."""
 
 NO_COSINE = -21
-"""Stands in ``credits.cosine``, else whole twentieths, where a judge has spoken or none is."""
+"""Stands in ``credits.cosine`` (else whole twentieths) where the judge answered or there is no
+cosine."""
 
 credits = Table(
     "credits",

@@ -1,4 +1,4 @@
-"""Turns, and what came of them."""
+"""Turns, and the receipts of the proposals that were taken from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,17 @@ class Turns:
     def already_read(
         self, workspace_id: str, session_id: str, turn_ids: Sequence[str], extractor: str
     ) -> frozenset[str]:
-        """Which of the turns this extractor has read already."""
+        """Which of the turns this extractor has read already.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            session_id: The session.
+            turn_ids: The turns.
+            extractor: The version of the extractor.
+
+        Returns:
+            The ids of those that were read.
+        """
         with self._database.reading() as connection:
             return turns_read(connection, workspace_id, session_id, turn_ids, extractor)
 
@@ -33,6 +43,15 @@ class Turns:
         """What came of these turns when this extractor read them.
 
         A failure that a later reading made good is left out.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            session_id: The session.
+            turn_ids: The turns.
+            extractor: The version of the extractor.
+
+        Returns:
+            The receipts.
         """
         with self._database.reading() as connection:
             return receipts_of(connection, workspace_id, session_id, turn_ids, extractor)
@@ -45,7 +64,18 @@ def turns_read(
     turn_ids: Sequence[str],
     extractor: str,
 ) -> frozenset[str]:
-    """``Turns.already_read`` inside a transaction."""
+    """``Turns.already_read`` inside a transaction.
+
+    Args:
+        connection: In whose transaction it happens.
+        workspace_id: The workspace, compared by equality.
+        session_id: The session.
+        turn_ids: The turns.
+        extractor: The version of the extractor.
+
+    Returns:
+        The ids of those that were read.
+    """
     of_session = select(turns.c.id).where(
         turns.c.workspace_id == workspace_id,
         turns.c.session_id == session_id,
@@ -65,7 +95,18 @@ def receipts_of(
     turn_ids: Sequence[str],
     extractor: str,
 ) -> list[WriteReceipt]:
-    """``Turns.receipts`` inside a transaction."""
+    """``Turns.receipts`` inside a transaction.
+
+    Args:
+        connection: In whose transaction it happens.
+        workspace_id: The workspace, compared by equality.
+        session_id: The session.
+        turn_ids: The turns.
+        extractor: The version of the extractor.
+
+    Returns:
+        The receipts, a failure that was made good left out.
+    """
     of_turns = RECEIPTS.add_columns(proposals.c.number).where(
         proposals.c.workspace_id == workspace_id,
         proposals.c.session_id == session_id,
@@ -86,6 +127,12 @@ def store_turns(
     """Keeps what was said, as far as ``keep_turns`` allows, and that it was read.
 
     Where no text is kept there still is a row: that a turn was read must be known.
+
+    Args:
+        database: Which database it is.
+        connection: In whose transaction it happens.
+        batch: The write.
+        hashed: Hashes contents with the store's key.
     """
     if not batch.turns:
         return

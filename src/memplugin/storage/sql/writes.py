@@ -11,7 +11,7 @@ from memplugin.records import Evidence, Observed, Proposal, Settled
 from memplugin.storage.sql.engine import Database
 from memplugin.storage.sql.evidence import check_active, reweigh, row_of
 from memplugin.storage.sql.gate_context import ContentHash
-from memplugin.storage.sql.records import found, next_seq
+from memplugin.storage.sql.records import get_record, next_seq
 from memplugin.storage.sql.rows import hop, scope_key
 from memplugin.storage.sql.settlement import Settlement, unindexed
 from memplugin.storage.sql.tables import evidence, memory_records
@@ -83,7 +83,7 @@ class Writes:
         """
         workspace = batch.context.workspace_id
         with self._database.writing(workspace) as connection:
-            record = found(connection, workspace, seen.record_id)
+            record = get_record(connection, workspace, seen.record_id)
             if not _is_new(self._database, connection, seen, batch):
                 return Observed(record)
             check_active(record)
@@ -98,7 +98,7 @@ class Writes:
             )
             settlement.rule(rule, weigh)
             settled = settlement.settled
-            record = found(connection, workspace, record.id)
+            record = get_record(connection, workspace, record.id)
             return Observed(record, settled.receipts, settled.records)
 
 

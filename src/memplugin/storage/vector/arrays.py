@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplugin.ports import Vectors
+from memplugin.storage.sql.fulltext import Numbers
 
 Rows = NDArray[np.intp]
 """Row numbers."""
@@ -21,7 +22,7 @@ NOT_THERE = -2
 """In place of a slot: there is no vector to read."""
 
 
-BYTES_A_ROW = 200
+BYTES_A_ROW = 240
 """About what a row takes besides its vectors: its id, its place, the small columns."""
 
 
@@ -145,8 +146,12 @@ class Table:
     """A row for each record; rows are appended and set, never used for another record."""
 
     def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
         self.ids: list[str] = []
         self.position: dict[str, int] = {}
+        self.number = Column(np.int64)
+        self.content_shortness = Column(np.float64)
+        self.around_shortness = Column(np.float64)
         self.active = Column(np.bool_)
         self.kind = Column(np.int32)
         self.scope = Column(np.int32)
@@ -154,6 +159,7 @@ class Table:
         self.around_slot = Column(np.int32)
         self.content = Column(np.float32, dimension)
         self.around = Column(np.float32, dimension)
+        self._by_number: tuple[Numbers, Rows] = (np.empty(0, np.int64), np.empty(0, np.intp))
 
     @property
     def nbytes(self) -> int:
@@ -166,8 +172,29 @@ class Table:
         self.ids.extend(record_ids)
         self.position.update((record_id, start + i) for i, record_id in enumerate(record_ids))
 
+    def rows_of_numbers(self, numbers: Numbers) -> Rows:
+        """The rows of the records with these numbers; one that is not there is left out."""
+        known, rows = self._by_number
+        if len(known) != len(self.number):
+            # Nearly in order already, which a stable sort makes use of.
+            rows = np.argsort(self.number.values, kind="stable")
+            known = self.number.values[rows]
+            self._by_number = known, rows
+        places = np.searchsorted(known, numbers)
+        inside = places < len(known)
+        places, numbers = places[inside], numbers[inside]
+        return rows[places[known[places] == numbers]]
+
+    def set_dimension(self, dimension: int) -> None:
+        """Lets the vectors go, to be read again when they are wanted, and says their length."""
+        self.dimension = dimension
+        for slots in (self.content_slot.values, self.around_slot.values):
+            slots[slots >= 0] = NOT_HELD
+        self.content = Column(np.float32, dimension)
+        self.around = Column(np.float32, dimension)
+
     def view(self, workspace_id: str) -> View:
-        """The present, to be read while the table goes on."""
+        """The table as it is now, to be read while it goes on."""
         # Copied is what is set in place; the rest only grows.
         return View(
             workspace_id,
@@ -180,13 +207,19 @@ class Table:
             self.around.values,
         )
 
-    def only(self, keep: Rows, dimension: int) -> Table:
+    def only(self, keep: Rows) -> Table:
         """A new table of these rows, without unused vectors."""
-        table = Table(dimension)
+        table = Table(self.dimension)
         table.add_ids([self.ids[row] for row in cast(list[int], keep.tolist())])
-        table.active.extend(self.active.values[keep])
-        table.kind.extend(self.kind.values[keep])
-        table.scope.extend(self.scope.values[keep])
+        for old, new in (
+            (self.number, table.number),
+            (self.content_shortness, table.content_shortness),
+            (self.around_shortness, table.around_shortness),
+            (self.active, table.active),
+            (self.kind, table.kind),
+            (self.scope, table.scope),
+        ):
+            new.extend(old.values[keep])
         for old, new, old_slot, new_slot in (
             (self.content, table.content, self.content_slot, table.content_slot),
             (self.around, table.around, self.around_slot, table.around_slot),

@@ -75,6 +75,14 @@ class ChromaIndex:
         Whether what is there fits (cosine, dimension) is checked at the first use, so that
         ``clear`` can be called on an index that does not.
 
+        Args:
+            path_or_url: A folder, or the URL of a Chroma server.
+            dimension: Length of a vector.
+            store_id: The store's own id, which keeps stores on one server apart.
+
+        Returns:
+            The opened index.
+
         Raises:
             StoreError: the folder or the server can't be used.
         """
@@ -89,7 +97,13 @@ class ChromaIndex:
     # ------------------------------------------------------------ the port
 
     def upsert(self, workspace_id: str, keys: Sequence[str], vectors: Vectors) -> None:
-        """Stores vectors, replacing those under the same keys."""
+        """Stores vectors, replacing those under the same keys.
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            keys: One for each vector.
+            vectors: Rows of length 1, shape (n, dimension).
+        """
         rows = np.asarray(vectors, dtype=np.float32)
         if rows.shape != (len(keys), self._dimension):
             raise StoreError(
@@ -157,7 +171,16 @@ class ChromaIndex:
     def nearest(
         self, workspace_id: str, vector: NDArray[np.float32], n: int
     ) -> list[tuple[str, float]]:
-        """The n keys nearest to a vector in a promoted workspace, best first: (key, cosine)."""
+        """The n keys nearest to a vector in a promoted workspace, best first: (key, cosine).
+
+        Args:
+            workspace_id: The workspace, compared by equality.
+            vector: Of length 1, shape (dimension,).
+            n: How many to name at most.
+
+        Returns:
+            (key, cosine), best first.
+        """
         with _translated("could not search the index"):
             own = self._own(workspace_id)
             if own is None:

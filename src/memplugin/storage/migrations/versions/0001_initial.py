@@ -1,4 +1,4 @@
-"""The first release's tables."""
+"""The first revision: every table of the ledger, and the full-text index beside them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _IN_OUTBOX = sa.text(
     "((status = 'active' AND indexed_at IS NULL)"
     " OR (status = 'forgotten' AND indexed_at IS NOT NULL))"
 )
+_ACTIVE_CLAIM = sa.text("(status = 'active' AND claim_fields IS NOT NULL)")
 _FTS5 = """
 CREATE VIRTUAL TABLE lexical USING fts5(
     workspace, content, around, tokenize = 'porter unicode61 remove_diacritics 2'
@@ -44,8 +45,11 @@ def upgrade() -> None:
     _evidence()
     _retrievals()
     _injections()
+    _credits()
     _decisions()
     _attempts()
+    _counterfactuals()
+    _judgements()
     _full_text()
 
 
@@ -90,6 +94,18 @@ def _hop() -> list[sa.Column[Any]]:
     ]
 
 
+def _by_number(table: str) -> sa.PrimaryKeyConstraint:
+    return sa.PrimaryKeyConstraint("number", name=op.f(f"pk_{table}"))
+
+
+def _unique(table: str, *columns: str) -> sa.UniqueConstraint:
+    return sa.UniqueConstraint(*columns, name=op.f("_".join(["uq", table, *columns])))
+
+
+def _index(table: str, *columns: str) -> None:
+    op.create_index(op.f("_".join(["ix", table, *columns])), table, list(columns))
+
+
 def _store() -> None:
     op.create_table(
         "store", _text("key"), _text("value"), sa.PrimaryKeyConstraint("key", name=op.f("pk_store"))
@@ -112,17 +128,10 @@ def _sessions() -> None:
         *_hop(),
         _maybe("sampled", sa.Boolean()),
         _value("started_at", _TIME),
-        sa.PrimaryKeyConstraint("number", name=op.f("pk_sessions")),
-        sa.UniqueConstraint(
-            "workspace_id",
-            "task_id",
-            "session_id",
-            name=op.f("uq_sessions_workspace_id_task_id_session_id"),
-        ),
+        _by_number("sessions"),
+        _unique("sessions", "workspace_id", "task_id", "session_id"),
     )
-    op.create_index(
-        op.f("ix_sessions_task_id_workspace_id"), "sessions", ["task_id", "workspace_id"]
-    )
+    _index("sessions", "task_id", "workspace_id")
 
 
 def _turns() -> None:
@@ -136,11 +145,11 @@ def _turns() -> None:
         _optional("text_hash"),
         _value("said_at", _TIME),
         _optional("extracted_by"),
-        sa.PrimaryKeyConstraint("number", name=op.f("pk_turns")),
-        sa.UniqueConstraint("workspace_id", "id", name=op.f("uq_turns_workspace_id_id")),
+        _by_number("turns"),
+        _unique("turns", "workspace_id", "id"),
     )
-    op.create_index(op.f("ix_turns_said_at"), "turns", ["said_at"])
-    op.create_index(op.f("ix_turns_task_id_workspace_id"), "turns", ["task_id", "workspace_id"])
+    _index("turns", "said_at")
+    _index("turns", "task_id", "workspace_id")
 
 
 def _proposals() -> None:
@@ -170,18 +179,12 @@ def _proposals() -> None:
         _optional("record_id"),
         _optional("replaced_id"),
         _value("created_at", _TIME),
-        sa.PrimaryKeyConstraint("number", name=op.f("pk_proposals")),
-        sa.UniqueConstraint("id", name=op.f("uq_proposals_id")),
+        _by_number("proposals"),
+        _unique("proposals", "id"),
     )
-    op.create_index(
-        op.f("ix_proposals_task_id_workspace_id"), "proposals", ["task_id", "workspace_id"]
-    )
-    op.create_index(
-        op.f("ix_proposals_workspace_id_record_id"), "proposals", ["workspace_id", "record_id"]
-    )
-    op.create_index(
-        op.f("ix_proposals_workspace_id_turn_id"), "proposals", ["workspace_id", "turn_id"]
-    )
+    _index("proposals", "task_id", "workspace_id")
+    _index("proposals", "workspace_id", "record_id")
+    _index("proposals", "workspace_id", "turn_id")
 
 
 def _memory_records() -> None:
@@ -207,8 +210,8 @@ def _memory_records() -> None:
         _text("status"),
         _value("pinned", sa.Boolean()),
         _value("confidence", sa.Double()),
-        _value("alpha", sa.Double()),
-        _value("beta", sa.Double()),
+        _value("seed_confidence", sa.Double()),
+        _value("seed_strength", sa.Double()),
         _value("evidence_count", sa.Integer()),
         _value("occurred_at", _TIME),
         _value("created_at", _TIME),
@@ -220,8 +223,8 @@ def _memory_records() -> None:
         _maybe("retired_at", _TIME),
         _maybe("indexed_at", _TIME),
         _value("vector_covers_all", sa.Boolean()),
-        sa.PrimaryKeyConstraint("number", name=op.f("pk_memory_records")),
-        sa.UniqueConstraint("id", name=op.f("uq_memory_records_id")),
+        _by_number("memory_records"),
+        _unique("memory_records", "id"),
         sqlite_autoincrement=True,
     )
     op.create_index(
@@ -231,23 +234,16 @@ def _memory_records() -> None:
         sqlite_where=_IN_OUTBOX,
         postgresql_where=_IN_OUTBOX,
     )
+    _index("memory_records", "workspace_id", "claim_fields")
+    _index("memory_records", "workspace_id", "content_hash")
+    _index("memory_records", "workspace_id", "seq")
+    _index("memory_records", "workspace_id", "status", "kind", "scope")
     op.create_index(
-        op.f("ix_memory_records_workspace_id_claim_fields"),
+        "ix_memory_records_claims",
         "memory_records",
-        ["workspace_id", "claim_fields"],
-    )
-    op.create_index(
-        op.f("ix_memory_records_workspace_id_content_hash"),
-        "memory_records",
-        ["workspace_id", "content_hash"],
-    )
-    op.create_index(
-        op.f("ix_memory_records_workspace_id_seq"), "memory_records", ["workspace_id", "seq"]
-    )
-    op.create_index(
-        op.f("ix_memory_records_workspace_id_status_kind_scope"),
-        "memory_records",
-        ["workspace_id", "status", "kind", "scope"],
+        ["workspace_id", "scope", "claim_fields"],
+        sqlite_where=_ACTIVE_CLAIM,
+        postgresql_where=_ACTIVE_CLAIM,
     )
 
 
@@ -262,16 +258,10 @@ def _tombstones() -> None:
         _optional("turn_id"),
         _text("reason"),
         _value("forgotten_at", _TIME),
-        sa.PrimaryKeyConstraint("number", name=op.f("pk_tombstones")),
+        _by_number("tombstones"),
     )
-    op.create_index(
-        op.f("ix_tombstones_workspace_id_content_hash"),
-        "tombstones",
-        ["workspace_id", "content_hash"],
-    )
-    op.create_index(
-        op.f("ix_tombstones_workspace_id_turn_id"), "tombstones", ["workspace_id", "turn_id"]
-    )
+    _index("tombstones", "workspace_id", "content_hash")
+    _index("tombstones", "workspace_id", "turn_id")
 
 
 def _evidence() -> None:
@@ -279,21 +269,22 @@ def _evidence() -> None:
         "evidence",
         _number(),
         *_hop(),
+        _text("id"),
         _text("record_id"),
         _optional("proposal_id"),
         _value("supports", sa.Boolean()),
         _value("weight", sa.Double()),
         _value("salience", sa.Double()),
+        _text("scope"),
         _optional("note"),
         _value("created_at", _TIME),
         sa.ForeignKeyConstraint(
             ["record_id"], ["memory_records.id"], name=op.f("fk_evidence_record_id")
         ),
-        sa.PrimaryKeyConstraint("number", name=op.f("pk_evidence")),
+        _by_number("evidence"),
+        _unique("evidence", "id"),
     )
-    op.create_index(
-        op.f("ix_evidence_workspace_id_record_id"), "evidence", ["workspace_id", "record_id"]
-    )
+    _index("evidence", "workspace_id", "record_id")
 
 
 def _retrievals() -> None:
@@ -317,13 +308,11 @@ def _retrievals() -> None:
         _text("degraded"),
         _text("text"),
         _value("created_at", _TIME),
-        sa.PrimaryKeyConstraint("number", name=op.f("pk_retrievals")),
-        sa.UniqueConstraint("workspace_id", "id", name=op.f("uq_retrievals_workspace_id_id")),
+        _by_number("retrievals"),
+        _unique("retrievals", "workspace_id", "id"),
     )
-    op.create_index(op.f("ix_retrievals_created_at"), "retrievals", ["created_at"])
-    op.create_index(
-        op.f("ix_retrievals_task_id_workspace_id"), "retrievals", ["task_id", "workspace_id"]
-    )
+    _index("retrievals", "created_at")
+    _index("retrievals", "task_id", "workspace_id")
 
 
 def _injections() -> None:
@@ -338,21 +327,39 @@ def _injections() -> None:
         _text("arm"),
         _value("attempt", sa.Integer()),
         _value("created_at", _TIME),
+        _maybe("followed_llm", sa.Boolean()),
+        _maybe("followed_cosine", sa.Double()),
+        _optional("follow_reasoning"),
+        _optional("follow_error"),
+        _optional("judge_version"),
+        _maybe("scored_at", _TIME),
         sa.ForeignKeyConstraint(
             ["workspace_id", "retrieval_id"],
             ["retrievals.workspace_id", "retrievals.id"],
             name=op.f("fk_injections_workspace_id_retrieval_id"),
             ondelete="CASCADE",
         ),
-        sa.PrimaryKeyConstraint("number", name=op.f("pk_injections")),
+        _by_number("injections"),
     )
-    op.create_index(
-        op.f("ix_injections_workspace_id_record_id"), "injections", ["workspace_id", "record_id"]
-    )
-    op.create_index(
-        op.f("ix_injections_workspace_id_retrieval_id"),
-        "injections",
-        ["workspace_id", "retrieval_id"],
+    _index("injections", "workspace_id", "record_id")
+    _index("injections", "workspace_id", "retrieval_id")
+    _index("injections", "workspace_id", "task_id", "arm", "attempt")
+
+
+def _credits() -> None:
+    op.create_table(
+        "credits",
+        _text("workspace_id"),
+        _text("record_id"),
+        sa.Column("judged", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("cosine", sa.Integer(), autoincrement=False, nullable=False),
+        _value("attempts", sa.Integer()),
+        _value("successes", sa.Integer()),
+        _value("value", sa.BigInteger()),
+        sa.PrimaryKeyConstraint(
+            "workspace_id", "record_id", "judged", "cosine", name=op.f("pk_credits")
+        ),
+        sqlite_with_rowid=False,
     )
 
 
@@ -385,13 +392,13 @@ def _decisions() -> None:
         _optional("usage"),
         _optional("detail"),
         _value("created_at", _TIME),
-        sa.PrimaryKeyConstraint("number", name=op.f("pk_decisions")),
-        sa.UniqueConstraint("workspace_id", "id", name=op.f("uq_decisions_workspace_id_id")),
+        _optional("overrides"),
+        _optional("options"),
+        _by_number("decisions"),
+        _unique("decisions", "workspace_id", "id"),
     )
-    op.create_index(op.f("ix_decisions_created_at"), "decisions", ["created_at"])
-    op.create_index(
-        op.f("ix_decisions_task_id_workspace_id"), "decisions", ["task_id", "workspace_id"]
-    )
+    _index("decisions", "created_at")
+    _index("decisions", "task_id", "workspace_id")
 
 
 def _attempts() -> None:
@@ -408,15 +415,55 @@ def _attempts() -> None:
         _optional("failure_mode"),
         _optional("action"),
         _value("created_at", _TIME),
-        sa.PrimaryKeyConstraint("number", name=op.f("pk_attempts")),
-        sa.UniqueConstraint(
-            "workspace_id",
-            "task_id",
-            "arm",
-            "attempt",
-            name=op.f("uq_attempts_workspace_id_task_id_arm_attempt"),
-        ),
+        _by_number("attempts"),
+        _unique("attempts", "workspace_id", "task_id", "arm", "attempt"),
     )
-    op.create_index(
-        op.f("ix_attempts_task_id_workspace_id"), "attempts", ["task_id", "workspace_id"]
+    _index("attempts", "task_id", "workspace_id")
+
+
+def _counterfactuals() -> None:
+    op.create_table(
+        "counterfactuals",
+        _number(),
+        _text("workspace_id"),
+        _text("task_id"),
+        _text("session_id"),
+        _text("id"),
+        _text("decision_id"),
+        _text("record_id"),
+        _text("verdict"),
+        _value("flip", sa.Boolean()),
+        _maybe("p_value", sa.Double()),
+        _maybe("detectable", sa.Double()),
+        _value("deterministic", sa.Boolean()),
+        _text("with_record"),
+        _text("without_record"),
+        _value("cited", sa.Boolean()),
+        _optional("model"),
+        _value("created_at", _TIME),
+        _by_number("counterfactuals"),
+        _unique("counterfactuals", "workspace_id", "id"),
+    )
+    _index("counterfactuals", "task_id", "workspace_id")
+    _index("counterfactuals", "created_at")
+
+
+def _judgements() -> None:
+    op.create_table(
+        "judgements",
+        _number(),
+        _text("workspace_id"),
+        _text("task_id"),
+        _text("by"),
+        _text("stage"),
+        _optional("cause"),
+        _maybe("should_use", sa.Boolean()),
+        _optional("record_id"),
+        _maybe("rank", sa.Integer()),
+        _text("evidence"),
+        _optional("need"),
+        _optional("note"),
+        _value("created_at", _TIME),
+        _by_number("judgements"),
+        _unique("judgements", "workspace_id", "task_id", "by"),
     )
