@@ -20,8 +20,6 @@ not an error but a value (``Decision.status``, ``WriteReceipt.reason``).
 
 from __future__ import annotations
 
-from typing import Self
-
 
 class MemPluginError(Exception):
     """Base of every error raised on purpose by this package."""
