@@ -20,7 +20,9 @@ def task(number: int, *sessions: dict[str, Any], **changed: Any) -> dict[str, An
 
 def written(*tasks: dict[str, Any]) -> WriteReport:
     with InMemory(WIDE) as stores:
-        return run_write_suite(suite(*tasks), Reader(stores, agents.extractor), Matcher(WIDE))
+        return run_write_suite(
+            suite(*tasks), Reader(stores, agents.scripted_extractor), Matcher(WIDE)
+        )
 
 
 def said(text: str, *gold: Any, misread: Any = None, **fields: Any) -> dict[str, Any]:

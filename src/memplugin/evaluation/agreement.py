@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from memplugin.diagnosis.statistics import Estimate, share
-from memplugin.evaluation.suite_parts import Session
+from memplugin.evaluation.suite import Session
 from memplugin.records import Noun
 
 
