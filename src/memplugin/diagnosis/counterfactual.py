@@ -12,9 +12,10 @@ choice alone, and a model that answers at random would seem to heed the record.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from memplugin.diagnosis.statistics import (
     SIGNIFICANT,
@@ -200,23 +201,24 @@ def citation_agreement(found: Iterable[Counterfactual]) -> CitationAgreement:
     Raises:
         ConfigError: SciPy is not installed.
     """
-    counted = {
-        (cited, verdict): 0 for cited in (True, False) for verdict in ("load_bearing", "not")
-    }
-    uncertain = 0
-    for one in latest(found):
-        if one.verdict == "uncertain":
-            uncertain += 1
-        else:
-            counted[one.cited, cast(str, one.verdict)] += 1
-    agreeing = counted[True, "load_bearing"] + counted[False, "not"]
+    return citations_against(Counter((one.cited, one.verdict) for one in latest(found)))
+
+
+def citations_against(counts: Counter[tuple[bool, Bearing]]) -> CitationAgreement:
+    """The agreement by counts of records, each by whether it was cited and by its verdict.
+
+    Raises:
+        ConfigError: SciPy is not installed.
+    """
+    agreeing = counts[True, "load_bearing"] + counts[False, "not"]
+    uncertain = counts[True, "uncertain"] + counts[False, "uncertain"]
     return CitationAgreement(
-        cited_load_bearing=counted[True, "load_bearing"],
-        cited_not=counted[True, "not"],
-        uncited_load_bearing=counted[False, "load_bearing"],
-        uncited_not=counted[False, "not"],
+        cited_load_bearing=counts[True, "load_bearing"],
+        cited_not=counts[True, "not"],
+        uncited_load_bearing=counts[False, "load_bearing"],
+        uncited_not=counts[False, "not"],
         uncertain=uncertain,
-        interval=share_interval(agreeing, sum(counted.values())),
+        interval=share_interval(agreeing, counts.total() - uncertain),
     )
 
 
