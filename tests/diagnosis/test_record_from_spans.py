@@ -11,7 +11,7 @@ import pytest
 
 from memplugin import MemoryConfig, Need, Verdict
 from memplugin.diagnosis.attribution import attribute
-from memplugin.diagnosis.evidence_from_spans import census_from_spans
+from memplugin.diagnosis.evidence_from_spans import evidence_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
 from memplugin.diagnosis.task_record import TaskRecord
 from memplugin.telemetry.readers.model import ReadSpan
@@ -63,7 +63,7 @@ class Played:
         return found
 
     def verdict(self, need: Need) -> Verdict:
-        return attribute(self.record, need, census_from_spans(self.spans, self.record, need))
+        return attribute(self.record, need, evidence_from_spans(self.spans, self.record, need))
 
 
 @pytest.fixture(scope="module", params=MODES)

@@ -13,7 +13,7 @@ from memplugin.cli import output
 from memplugin.cli.options import AsJson, Workspace, answer
 from memplugin.cli.output import heading, item, line, more, remark, text, when, word
 from memplugin.cli.store import place_of
-from memplugin.diagnosis.evidence_search import Mentions, mentions
+from memplugin.diagnosis.evidence_search import Mentions, find_mentions
 from memplugin.records import MemoryRecord, StoredProposal, Turn
 
 
@@ -100,7 +100,7 @@ def check(
     it was said and not stored. Exit code 1: nothing mentions it.
     """
     with place_of(context).ledger() as ledger:
-        found = mentions(ledger, workspace, text)
+        found = find_mentions(ledger, workspace, text)
     if as_json:
         output.print_json(found.to_json())
     else:

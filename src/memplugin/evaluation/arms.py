@@ -19,7 +19,7 @@ from memplugin.diagnosis.counterfactual import CitationAgreement, citations_agai
 from memplugin.diagnosis.statistics import Estimate, mean, share_interval
 from memplugin.diagnosis.task_record import CandidateEntry, TaskRecord
 from memplugin.evaluation.results import MEMORY_OFF, MEMORY_ON, TaskRun
-from memplugin.records import Noun
+from memplugin.records import Bearing, Noun
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def citations_of(runs: Iterable[TaskRun]) -> CitationAgreement | None:
     Raises:
         ConfigError: SciPy is not installed.
     """
-    counts = Counter(
+    counts = Counter[tuple[bool, Bearing]](
         (entry.record_id in run.record.use.cited_record_ids, entry.verdict)
         for run in runs
         if run.record

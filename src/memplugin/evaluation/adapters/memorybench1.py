@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplugin.diagnosis.attribution import attribute, earliest, furthest
-from memplugin.diagnosis.evidence_search import Census
+from memplugin.diagnosis.evidence_search import FoundEvidence
 from memplugin.diagnosis.need import carries
 from memplugin.diagnosis.statistics import Estimate, share
 from memplugin.diagnosis.task_record import (
@@ -278,7 +278,7 @@ def _verdict(trace: Trace, comparer: _Comparer) -> Verdict:
     """The verdict on a test that needs all that is required, from any memory that says it."""
     record = trace.record
     if not trace.required:
-        return attribute(record, Need(), Census())
+        return attribute(record, Need(), FoundEvidence())
     return earliest(_verdict_on(required, record, comparer) for required in trace.required)
 
 
@@ -288,9 +288,9 @@ def _verdict_on(required: str, record: TaskRecord, comparer: _Comparer) -> Verdi
     if not saying:
         # The sessions of the benchmark are not in the data; that they say it is assumed.
         turn = Turn("t_required", "s_earlier", "user", required, WRITTEN)
-        return attribute(record, Need(turn_id=turn.id), Census(turns=(turn,)))
+        return attribute(record, Need(turn_id=turn.id), FoundEvidence(turns=(turn,)))
     return furthest(
-        attribute(record, Need(record_ids=(w.record_id or "",)), Census(writes=(w,)))
+        attribute(record, Need(record_ids=(w.record_id or "",)), FoundEvidence(writes=(w,)))
         for w in saying
     )
 
