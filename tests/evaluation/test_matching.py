@@ -8,7 +8,7 @@ import pytest
 from memplugin.evaluation.grading import JudgeFailed
 from memplugin.evaluation.matching import Matcher, Statement
 from memplugin.testing import ScriptedChatModel
-from tests.evaluation.making import WIDE
+from tests.evaluation.suites import WIDE
 
 
 class Placed:

@@ -16,7 +16,7 @@ from memplugin.evaluation.load import starter_suite
 from memplugin.evaluation.reports import RunReport, report_of
 from memplugin.evaluation.results import TaskRun
 from memplugin.memory.client import Memory
-from tests.evaluation.making import header_of, run
+from tests.evaluation.suites import header_of, run
 
 ONLY_ON_SPANS = {("undetermined", "not_traced")}
 MADE_WITH_IDS = {("undetermined", "unknown_record")}

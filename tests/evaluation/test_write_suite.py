@@ -11,7 +11,7 @@ from memplugin.evaluation.agreement import agreements
 from memplugin.evaluation.matching import Matcher
 from memplugin.evaluation.setup import InMemory
 from memplugin.evaluation.write_suite import Reader, WriteReport, run_write_suite
-from tests.evaluation.making import WIDE, door, session, suite
+from tests.evaluation.suites import WIDE, door, session, suite
 
 
 def task(number: int, *sessions: dict[str, Any], **changed: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,16 +17,47 @@ from memplugin.diagnosis.from_spans import record_from_spans
 from memplugin.diagnosis.task_record import TaskRecord
 from memplugin.telemetry.readers.model import ReadSpan
 from memplugin.testing import SpanCapture, memory_for_tests
-from tests.diagnosis import test_attribution_by_planted_faults as planted
+from tests.diagnosis import test_attribution as planted
 from tests.telemetry.reading_back import comparable
 
 MODES = ("none", "hash", "truncate", "full")
-FAULTS = [fault for name, fault in vars(planted).items() if name.startswith("test_")]
+FAULTS = {
+    name.removeprefix("test_"): fault
+    for name, fault in vars(planted).items()
+    if name.startswith("test_")
+}
+WITHOUT_A_RECORD = {
+    "said_in_a_turn_and_never_proposed",
+    "not_said_by_anyone",
+    "said_only_after_the_task_had_asked",
+    "said_before_and_extracted_only_after_the_task_had_asked",
+    "a_proposal_that_the_gate_rejected",
+    "an_extraction_that_failed",
+    "a_record_about_another_thing_said_in_the_same_turn_distorts_nothing",
+    "without_turns_never_said_cannot_be_told_from_never_proposed",
+    "without_a_need_nothing_is_blamed",
+    "every_verdict_says_what_to_do_next",
+}
+"""Faults whose verdict names no record, so that there is no need by ids."""
+
+WITHOUT_A_TEXT = {
+    "a_record_superseded_before_the_query",
+    "a_record_forgotten_before_the_query",
+    "a_record_beyond_the_depth_has_its_exact_rank",
+    "a_record_below_the_cut_off",
+    "a_record_cut_for_space",
+    "a_record_cut_by_the_floor",
+    "a_record_that_was_not_to_be_used_is_rightly_ignored",
+    "a_passing_task_gets_no_verdict",
+    "without_a_need_nothing_is_blamed",
+    "a_task_that_failed_for_two_reasons_counts_at_the_earliest",
+}
+"""Faults whose need is given by ids, or not at all."""
 
 
 @dataclass
-class Asked:
-    """A need, and what the ledger said of it."""
+class Diagnosed:
+    """A need, and the verdict of the ledger on it."""
 
     need: Need
     verdict: Verdict
@@ -33,23 +65,23 @@ class Asked:
 
 @dataclass
 class TracedStory(planted.Story):
-    """A story that keeps what it was asked."""
+    """A story that keeps every need and verdict."""
 
-    asked: list[Asked] = field(default_factory=list)
+    diagnosed: list[Diagnosed] = field(default_factory=list)
     records: list[TaskRecord] = field(default_factory=list)
 
     def verdict(self, need: Need = planted.CORRECTION) -> Verdict:
         verdict = super().verdict(need)
         self.records.append(self.memory.task_record(planted.TASK, workspace_id=planted.W))
-        self.asked.append(Asked(need, verdict))
+        self.diagnosed.append(Diagnosed(need, verdict))
         if verdict.record_id and not need.record_ids:
             by_id = replace(need, record_ids=(verdict.record_id,), text=None)
-            self.asked.append(Asked(by_id, super().verdict(by_id)))
+            self.diagnosed.append(Diagnosed(by_id, super().verdict(by_id)))
         return verdict
 
 
 @dataclass
-class Played:
+class Run:
     """What a planted fault left in the ledger, and on spans."""
 
     mode: str
@@ -66,15 +98,9 @@ class Played:
         return attribute(self.record, need, evidence_from_spans(self.spans, self.record, need))
 
 
-@pytest.fixture(scope="module", params=MODES)
-def mode(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.fixture(
-    scope="module", params=FAULTS, ids=lambda fault: fault.__name__.removeprefix("test_")
-)
-def played(request: pytest.FixtureRequest, mode: Any) -> Played:
+@cache
+def run_of(fault: str, mode: Any) -> Run:
+    """Runs a fault once for all tests."""
     capture, stories = SpanCapture(), list[TracedStory]()
 
     def memory(config: MemoryConfig | None = None, **_: Any) -> Any:
@@ -89,11 +115,11 @@ def played(request: pytest.FixtureRequest, mode: Any) -> Played:
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(planted, "memory_for_tests", memory)
         monkeypatch.setattr(planted, "Story", story)
-        _play(request.param, memory, story, monkeypatch)
-    return Played(mode, stories[-1], capture.read())
+        _run(FAULTS[fault], memory, story, monkeypatch)
+    return Run(mode, stories[-1], capture.read())
 
 
-def _play(fault: Callable[..., None], memory: Any, story: Any, monkeypatch: Any) -> None:
+def _run(fault: Callable[..., None], memory: Any, story: Any, monkeypatch: Any) -> None:
     parameters = inspect.signature(fault).parameters
     if "story" not in parameters:
         fault()
@@ -103,20 +129,26 @@ def _play(fault: Callable[..., None], memory: Any, story: Any, monkeypatch: Any)
         fault(**{name: given[name] for name in parameters})
 
 
-def test_the_record_is_the_ledgers(played: Played) -> None:
-    for record in played.story.records:
-        expected, found = comparable(record, played.mode), comparable(played.record, played.mode)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_record_is_the_ledgers(fault: str, mode: str) -> None:
+    run = run_of(fault, mode)
+    for record in run.story.records:
+        expected, found = comparable(record, run.mode), comparable(run.record, run.mode)
         for ledgers, spans in zip(expected["writes"], found["writes"], strict=True):
             if spans["indexed_at"] is None:  # draining the outbox later is no hop, and has no span
                 ledgers["indexed_at"] = None
         assert found == expected
 
 
-def test_a_need_by_record_ids_gets_the_ledgers_verdict_in_every_mode(played: Played) -> None:
-    for asked in played.story.asked:
-        if not asked.need.record_ids:
-            continue
-        expected, found = asked.verdict, played.verdict(asked.need)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("fault", [name for name in FAULTS if name not in WITHOUT_A_RECORD])
+def test_a_need_by_record_ids_gets_the_ledgers_verdict_in_every_mode(fault: str, mode: str) -> None:
+    run = run_of(fault, mode)
+    by_ids = [one for one in run.story.diagnosed if one.need.record_ids]
+    assert by_ids
+    for one in by_ids:
+        expected, found = one.verdict, run.verdict(one.need)
         assert (found.stage, found.cause, found.record_id) == (
             expected.stage,
             expected.cause,
@@ -126,12 +158,15 @@ def test_a_need_by_record_ids_gets_the_ledgers_verdict_in_every_mode(played: Pla
         assert found.rank == expected.rank or found.cause == "beyond_depth"
 
 
-def test_a_need_by_text_is_answered_as_by_the_ledger_or_not_at_all(played: Played) -> None:
-    for asked in played.story.asked:
-        if asked.need.record_ids or not asked.need.text:
-            continue
-        found = played.verdict(asked.need)
-        known = (found.stage, found.cause) == (asked.verdict.stage, asked.verdict.cause)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("fault", [name for name in FAULTS if name not in WITHOUT_A_TEXT])
+def test_a_need_by_text_is_answered_as_by_the_ledger_or_not_at_all(fault: str, mode: str) -> None:
+    run = run_of(fault, mode)
+    by_text = [d for d in run.story.diagnosed if d.need.text and not d.need.record_ids]
+    assert by_text
+    for one in by_text:
+        found = run.verdict(one.need)
+        known = (found.stage, found.cause) == (one.verdict.stage, one.verdict.cause)
         missing = (found.stage, found.cause) == ("undetermined", "not_traced")
         assert known or missing
-        assert played.mode == "full" or missing or found.cause == "passed"
+        assert run.mode == "full" or missing or found.cause == "passed"

@@ -14,7 +14,7 @@ from memplugin.evaluation.results import RESULTS_FILE, TaskRun, read_results
 from memplugin.evaluation.setup import OnDisk
 from memplugin.memory.client import Memory
 from memplugin.testing import ScriptedChatModel
-from tests.evaluation.making import WIDE, door, header_of, run, session, suite
+from tests.evaluation.suites import WIDE, door, header_of, run, session, suite
 
 
 def test_each_task_has_a_workspace_and_a_task_id_of_its_own(tmp_path: Path) -> None:
