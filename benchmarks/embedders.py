@@ -24,7 +24,7 @@ def fastest(cache: Path) -> Embedder:
     return make_embedder(None, cache_dir=cache, onnx=onnx_installed())
 
 
-class Remembering:
+class CachingEmbedder:
     """An embedder that computes each text once, so that a recall can be timed without it."""
 
     def __init__(self, inner: Embedder, vectors: Mapping[str, Vectors] | None = None) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 
-from benchmarks.embedders import Remembering, fastest
+from benchmarks.embedders import CachingEmbedder, fastest
 from benchmarks.locomo import ABSENT, CATEGORIES, Conversation, Question, find, load
 from benchmarks.results import Figure, Part, Target
 from memplugin import Memory, MemoryConfig, MemoryContext
@@ -48,7 +48,7 @@ def run(
     conversations = load(path)[:first]
     figures: list[Figure] = []
     with TemporaryDirectory() as folder:
-        remembering = Remembering(embedder or fastest(Path(folder)))
+        remembering = CachingEmbedder(embedder or fastest(Path(folder)))
         for around in (True, False):
             store = Path(folder) / f"around-{around}"
             figures += _of_store(store, remembering, conversations, around=around)

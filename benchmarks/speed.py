@@ -19,7 +19,7 @@ from opentelemetry.trace import NoOpTracerProvider
 from opentelemetry.trace import TracerProvider as AnyProvider
 
 from benchmarks import corpus, peers
-from benchmarks.embedders import Remembering, onnx_installed
+from benchmarks.embedders import CachingEmbedder, onnx_installed
 from benchmarks.results import Figure, Part, Target
 from benchmarks.timing import Timings, in_turns, seconds_of
 from memplugin import Memory, MemoryConfig, MemoryContext
@@ -138,7 +138,7 @@ def _recall(bench: Bench, vectors: Mapping[str, Vectors], *, onnx: bool) -> Part
         contenders = _floors(bench, vectors)
         contenders[RECALL] = _asking(bench, memory, bench.sizes.k)
         contenders[RECALL_FEW] = _asking(bench, memory, 3)
-        filling = Remembering(bench.embedder, _by_text(bench, vectors))
+        filling = CachingEmbedder(bench.embedder, _by_text(bench, vectors))
         found = peers.peers(bench.records, bench.embedder, filling, bench.folder, bench.sizes.k)
         for name, search in found.items():
             contenders[name] = lambda turn, search=search: search(*bench.asked(turn))
@@ -221,7 +221,7 @@ def _compared(taken: Timings, name: str) -> Figure:
 
 def _tracing(bench: Bench, recall_seconds: float) -> Part:
     """What spans cost, with the query's vector at hand: the model's noise would hide it."""
-    remembering = Remembering(bench.embedder)
+    remembering = CachingEmbedder(bench.embedder)
     remembering.embed(bench.questions)
     with (
         TracedProvider(exporting=True) as sampled,

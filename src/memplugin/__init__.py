@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memplugin.config import MemoryConfig, MemoryContext
     from memplugin.diagnosis.attribution import attribute
-    from memplugin.diagnosis.evidence_search import Census
+    from memplugin.diagnosis.evidence_search import FoundEvidence
     from memplugin.diagnosis.replay import Replay
     from memplugin.diagnosis.task_record import TaskRecord
     from memplugin.errors import MemPluginError
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Candidate",
-    "Census",
     "Counterfactual",
     "Decision",
     "Evidence",
     "Explanation",
+    "FoundEvidence",
     "MemPluginError",
     "Memory",
     "MemoryConfig",
@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 _HOME = {
-    "Census": "diagnosis.evidence_search",
+    "FoundEvidence": "diagnosis.evidence_search",
     "MemPluginError": "errors",
     "Memory": "memory.client",
     "MemoryConfig": "config",

@@ -14,7 +14,7 @@ import pytest
 
 from memplugin.evaluation.load import starter_suite
 from memplugin.evaluation.results import RESULTS_FILE
-from tests.evaluation.making import door
+from tests.evaluation.suites import door
 
 TASKS = 200
 

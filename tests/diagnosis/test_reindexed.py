@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memplugin import Need
 from memplugin.testing import memory_for_tests
-from tests.diagnosis.test_attribution_by_planted_faults import Story, shown
+from tests.diagnosis.test_attribution import Story, shown
 
 
 def test_an_index_built_again_later_does_not_change_the_verdict() -> None:

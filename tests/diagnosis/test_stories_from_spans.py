@@ -13,7 +13,7 @@ from memplugin.demo import board_pack as story
 from memplugin.demo import models as scripted
 from memplugin.demo.board_pack import run_story
 from memplugin.diagnosis.attribution import attribute
-from memplugin.diagnosis.evidence_from_spans import census_from_spans
+from memplugin.diagnosis.evidence_from_spans import evidence_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
 from memplugin.diagnosis.task_record import TaskRecord
 from memplugin.telemetry.readers.model import ReadSpan
@@ -75,7 +75,7 @@ def test_the_needed_record_gets_the_ledgers_verdict(acts: list[Act]) -> None:
     )
     needed = Need(record_ids=(second.verdict.record_id or "",))
     verdicts = [
-        attribute(act.traced, needed, census_from_spans(act.spans, act.traced, needed))
+        attribute(act.traced, needed, evidence_from_spans(act.spans, act.traced, needed))
         for act in (second, third)
     ]
     assert [(v.stage, v.cause, v.rank) for v in verdicts] == [
@@ -87,7 +87,7 @@ def test_the_needed_record_gets_the_ledgers_verdict(acts: list[Act]) -> None:
 def test_what_was_never_proposed_is_only_in_the_ledger(acts: list[Act]) -> None:
     first = acts[0]
     assert (first.verdict.stage, first.verdict.cause) == ("write", "never_proposed")
-    census = census_from_spans(first.spans, first.traced, story.NEED)
-    verdict = attribute(first.traced, story.NEED, census)
+    evidence = evidence_from_spans(first.spans, first.traced, story.NEED)
+    verdict = attribute(first.traced, story.NEED, evidence)
     assert (verdict.stage, verdict.cause) == ("undetermined", "not_traced")
     assert "ledger" in verdict.next_step

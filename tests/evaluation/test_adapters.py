@@ -11,7 +11,7 @@ from memplugin.evaluation.adapters.files import DataAbsent, DataSet
 from memplugin.evaluation.adapters.locomo_truth import verify
 from memplugin.evaluation.adapters.memorybench1 import compare
 from memplugin.evaluation.setup import InMemory
-from tests.evaluation.making import WIDE
+from tests.evaluation.suites import WIDE
 
 
 def there(data: DataSet) -> Path:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memplugin.evaluation.arms import ArmsReport, Compared, compare_arms
 from memplugin.evaluation.results import Cost, TaskRun
-from tests.evaluation.making import door, run, suite
+from tests.evaluation.suites import door, run, suite
 
 
 def runs_of(pairs: list[tuple[bool, bool]], **cost: Any) -> list[TaskRun]:

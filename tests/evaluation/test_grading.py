@@ -8,7 +8,7 @@ from memplugin.errors import ConfigError
 from memplugin.evaluation.grading import JudgeFailed, is_right, named_function
 from memplugin.evaluation.suite import Task
 from memplugin.testing import ScriptedChatModel
-from tests.evaluation.making import door, suite
+from tests.evaluation.suites import door, suite
 
 
 def task(**success: Any) -> Task:

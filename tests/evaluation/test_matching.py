@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from memplugin.evaluation.grading import JudgeFailed
-from memplugin.evaluation.matching import Matcher, Said
+from memplugin.evaluation.matching import Matcher, Statement
 from memplugin.testing import ScriptedChatModel
-from tests.evaluation.making import WIDE
+from tests.evaluation.suites import WIDE
 
 
 class Placed:
@@ -28,8 +28,8 @@ class Placed:
 
 
 def pairs(matcher: Matcher, gold: list[Any], written: list[Any]) -> list[tuple[int, int, str]]:
-    def said(items: list[Any]) -> list[Said]:
-        return [item if isinstance(item, Said) else Said(item) for item in items]
+    def said(items: list[Any]) -> list[Statement]:
+        return [item if isinstance(item, Statement) else Statement(item) for item in items]
 
     return [(m.gold, m.written, m.by) for m in matcher.match(said(gold), said(written))]
 
@@ -62,17 +62,25 @@ def test_an_equal_text_goes_before_a_close_one() -> None:
 @pytest.mark.parametrize(
     ("gold", "written"),
     [
-        (Said("The user likes tea."), Said("The user does not like tea.")),
-        (Said("It is known.", {"vendor": "primex"}), Said("It is known.", {"vendor": "dever"})),
-        (Said("Quotes show times."), Said("Quotes show times.", scope={"client": "acme"})),
+        (Statement("The user likes tea."), Statement("The user does not like tea.")),
+        (
+            Statement("It is known.", {"vendor": "primex"}),
+            Statement("It is known.", {"vendor": "dever"}),
+        ),
+        (
+            Statement("Quotes show times."),
+            Statement("Quotes show times.", scope={"client": "acme"}),
+        ),
     ],
 )  # fmt: skip
-def test_a_memory_that_contradicts_a_fact_never_matches_it(gold: Said, written: Said) -> None:
+def test_a_memory_that_contradicts_a_fact_never_matches_it(
+    gold: Statement, written: Statement
+) -> None:
     assert pairs(Matcher(WIDE, close=0.1), [gold], [written]) == []
 
 
 def test_whose_a_memory_is_does_not_keep_it_from_matching() -> None:
-    written = Said("Quotes show times.", scope={"user": "ana"})
+    written = Statement("Quotes show times.", scope={"user": "ana"})
     assert pairs(Matcher(WIDE), ["Quotes show times."], [written]) == [(0, 0, "text")]
 
 

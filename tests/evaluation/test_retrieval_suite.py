@@ -7,7 +7,7 @@ import pytest
 from memplugin.errors import ConfigError
 from memplugin.evaluation.retrieval_suite import Found, RetrievalReport, run_retrieval_suite
 from memplugin.evaluation.setup import InMemory
-from tests.evaluation.making import WIDE, door, session, suite
+from tests.evaluation.suites import WIDE, door, session, suite
 
 
 def found(*tasks: dict[str, Any], **fields: Any) -> RetrievalReport:

@@ -150,12 +150,12 @@ def test_annotations_are_read_with_who_when_and_what_else(tmp_path: Path) -> Non
         ("t_3", [annotation(8, "use", cancelled=True)]),
     )
     found = read_annotations(path)
-    assert [(j.task_id, j.by, j.stage, j.should_use, j.note) for j in found.said] == [
+    assert [(j.task_id, j.by, j.stage, j.should_use, j.note) for j in found.judgements] == [
         ("t_1", "annotator 7", "write", True, "see turn 2"),
         ("t_2", "annotator 7", "none", False, None),
     ]
     assert (found.empty, found.tasks) == (2, 3)
-    assert found.said[0].at.isoformat() == "2026-04-01T10:00:00+00:00"
+    assert found.judgements[0].at.isoformat() == "2026-04-01T10:00:00+00:00"
 
 
 def test_of_two_annotations_of_a_task_by_the_same_person_the_later_counts(tmp_path: Path) -> None:
@@ -164,13 +164,13 @@ def test_of_two_annotations_of_a_task_by_the_same_person_the_later_counts(tmp_pa
         annotation(7, "write", at="2026-04-01T10:00:00.5Z"),
     )
     found = read_annotations(exported(tmp_path / "e.json", ("t_1", [later, earlier])))
-    assert [j.stage for j in found.said] == ["use"]
+    assert [j.stage for j in found.judgements] == ["use"]
 
 
 def test_an_annotator_is_also_told_by_address(tmp_path: Path) -> None:
     one = {**annotation(0, "use"), "completed_by": {"id": 3, "email": "ann@example.org"}}
     found = read_annotations(exported(tmp_path / "e.json", ("t_1", [one])))
-    assert found.said[0].by == "annotator ann@example.org"
+    assert found.judgements[0].by == "annotator ann@example.org"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from memplugin.evaluation.load import starter_suite
 from memplugin.evaluation.reports import RunReport, report_of
 from memplugin.evaluation.results import TaskRun
 from memplugin.memory.client import Memory
-from tests.evaluation.making import header_of, run
+from tests.evaluation.suites import header_of, run
 
 ONLY_ON_SPANS = {("undetermined", "not_traced")}
 MADE_WITH_IDS = {("undetermined", "unknown_record")}
@@ -53,7 +53,7 @@ def test_it_has_at_least_forty_tasks_over_every_way_to_put_things() -> None:
 
 
 def test_its_faults_are_all_that_a_verdict_can_name() -> None:
-    planted = {agents.expected(task) for task in starter_suite().tasks}
+    planted = {agents.expected_verdict(task) for task in starter_suite().tasks}
     assert planted == set(NEXT_STEPS) - ONLY_ON_SPANS - MADE_WITH_IDS
 
 
@@ -74,7 +74,7 @@ def test_no_passing_task_is_blamed(ran: list[TaskRun], report: RunReport) -> Non
 def test_the_attribution_table_counts_each_failed_task_once(
     ran: list[TaskRun], report: RunReport
 ) -> None:
-    planted = Counter(agents.expected(task) for task in starter_suite().tasks)
+    planted = Counter(agents.expected_verdict(task) for task in starter_suite().tasks)
     del planted["none", "passed"]
     assert {(row.stage, row.cause): row.tasks for row in report.attribution} == planted
     assert sum(row.tasks for row in report.attribution) == sum(not r.success for r in ran)
@@ -104,7 +104,7 @@ def test_counterfactuals_change_no_verdict_and_find_what_carries_the_answer(
     def leave_out(memory: Memory, record: TaskRecord) -> None:
         memory.counterfactual(
             context=MemoryContext(record.workspace_id, "s_request", record.task_id),
-            model=agents.decider(tasks[record.task_id]),
+            model=agents.scripted_decider(tasks[record.task_id]),
             deterministic=True,
         )
 

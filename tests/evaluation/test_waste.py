@@ -11,7 +11,7 @@ import pytest
 from memplugin.diagnosis.task_record import CounterfactualEntry
 from memplugin.evaluation.arms import citations_of, waste_of
 from memplugin.evaluation.results import TaskRun
-from tests.evaluation.making import door, run, suite
+from tests.evaluation.suites import door, run, suite
 
 
 def with_others(number: int, others: int, **changed: Any) -> dict[str, Any]:

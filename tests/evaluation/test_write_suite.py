@@ -11,7 +11,7 @@ from memplugin.evaluation.agreement import agreements
 from memplugin.evaluation.matching import Matcher
 from memplugin.evaluation.setup import InMemory
 from memplugin.evaluation.write_suite import Reader, WriteReport, run_write_suite
-from tests.evaluation.making import WIDE, door, session, suite
+from tests.evaluation.suites import WIDE, door, session, suite
 
 
 def task(number: int, *sessions: dict[str, Any], **changed: Any) -> dict[str, Any]:
@@ -20,7 +20,9 @@ def task(number: int, *sessions: dict[str, Any], **changed: Any) -> dict[str, An
 
 def written(*tasks: dict[str, Any]) -> WriteReport:
     with InMemory(WIDE) as stores:
-        return run_write_suite(suite(*tasks), Reader(stores, agents.extractor), Matcher(WIDE))
+        return run_write_suite(
+            suite(*tasks), Reader(stores, agents.scripted_extractor), Matcher(WIDE)
+        )
 
 
 def said(text: str, *gold: Any, misread: Any = None, **fields: Any) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from memplugin.testing.memory import START
 
 NAMES = [
     "Candidate",
-    "Census",
     "Counterfactual",
     "Decision",
     "Evidence",
     "Explanation",
+    "FoundEvidence",
     "MemPluginError",
     "Memory",
     "MemoryConfig",

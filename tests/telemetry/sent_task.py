@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from memplugin import Memory, MemoryConfig, MemoryContext, Need
 from memplugin.diagnosis.attribution import attribute
-from memplugin.diagnosis.evidence_from_spans import census_from_spans
+from memplugin.diagnosis.evidence_from_spans import evidence_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
 from memplugin.diagnosis.task_record import TaskRecord
 from memplugin.records import Verdict
@@ -52,7 +52,7 @@ class Sent:
         assert found is not None
         assert comparable(found, self.mode) == comparable(self.record, self.mode)
         need = Need(record_ids=(self.needed,))
-        verdict = attribute(found, need, census_from_spans(read.spans, found, need))
+        verdict = attribute(found, need, evidence_from_spans(read.spans, found, need))
         assert (verdict.stage, verdict.cause, verdict.record_id, verdict.rank) == (
             self.verdict.stage,
             self.verdict.cause,

@@ -16,7 +16,7 @@ import pytest
 
 from memplugin import Need
 from memplugin.diagnosis.attribution import attribute
-from memplugin.diagnosis.evidence_from_spans import census_from_spans
+from memplugin.diagnosis.evidence_from_spans import evidence_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
 from memplugin.errors import ConfigError
 from memplugin.telemetry.readers.envelope import hex_id, spans_in
@@ -200,8 +200,8 @@ def test_a_trace_that_wrote_candidates_and_is_gone_is_noted_and_the_verdict_stan
     assert record.retrieval is not None
     assert len(record.retrieval.candidates) == 7
     for need in (sent.needed, record.retrieval.candidates[4].record_id):
-        census = census_from_spans(found.spans, record, Need(record_ids=(need,)))
-        verdict = attribute(record, Need(record_ids=(need,)), census)
+        evidence = evidence_from_spans(found.spans, record, Need(record_ids=(need,)))
+        verdict = attribute(record, Need(record_ids=(need,)), evidence)
         assert (verdict.stage, verdict.cause) == ("retrieval", "below_cutoff")
 
 

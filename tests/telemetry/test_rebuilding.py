@@ -13,7 +13,7 @@ from opentelemetry.trace import NoOpTracerProvider
 
 from memplugin import Memory, MemoryConfig, MemoryContext, Need
 from memplugin.diagnosis.attribution import attribute
-from memplugin.diagnosis.evidence_from_spans import census_from_spans
+from memplugin.diagnosis.evidence_from_spans import evidence_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
 from memplugin.errors import ConfigError
 from memplugin.memory.emit import Emission, emit
@@ -95,7 +95,7 @@ def test_record_and_verdict_from_the_rebuilt_trace_are_those_of_the_ledger(
     found = record_from_spans(spans, W, TASK)
     assert found is not None
     assert comparable(found, mode) == comparable(record, mode)
-    again = attribute(found, need, census_from_spans(spans, found, need))
+    again = attribute(found, need, evidence_from_spans(spans, found, need))
     assert (again.stage, again.cause, again.record_id, again.rank) == (
         verdict.stage,
         verdict.cause,

@@ -22,7 +22,6 @@ from memplugin.diagnosis.task_record import TaskRecord
 from memplugin.errors import ConfigError
 from memplugin.evaluation import agents
 from memplugin.evaluation.adapters import locomo, locomo_truth, memorybench1, memsyco
-from memplugin.evaluation.adapters import memorybench1 as memorybench1_truth
 from memplugin.evaluation.adapters.files import DataAbsent, DataSet
 from memplugin.evaluation.agents import Models
 from memplugin.evaluation.grading import named_function
@@ -32,7 +31,7 @@ from memplugin.evaluation.reports import RunReport, report_of
 from memplugin.evaluation.results import Header, Results
 from memplugin.evaluation.retrieval_suite import RetrievalReport, run_retrieval_suite
 from memplugin.evaluation.run import Lab, Probe, run_suite
-from memplugin.evaluation.setup import InMemory, OnDisk, Remembering
+from memplugin.evaluation.setup import CachingEmbedder, InMemory, OnDisk
 from memplugin.evaluation.suite import Suite, Task
 from memplugin.evaluation.write_suite import Reader, WriteReport, run_write_suite
 from memplugin.memory.client import Memory
@@ -63,11 +62,11 @@ def _suite(name: str, only: Sequence[str] = ()) -> Suite:
     return suite.model_copy(update={"tasks": tuple(t for t in suite.tasks if t.id in only)})
 
 
-def _embedder(name: str | None, model: str) -> Remembering:
+def _embedder(name: str | None, model: str) -> CachingEmbedder:
     """The embedder of a run: a fake one where the models are scripted, unless one is named."""
     if name == HASHING or (name is None and model == SCRIPTED):
-        return Remembering(HashingEmbedder(DIMENSION))
-    return Remembering(make_embedder(name))
+        return CachingEmbedder(HashingEmbedder(DIMENSION))
+    return CachingEmbedder(make_embedder(name))
 
 
 @contextmanager
@@ -86,7 +85,7 @@ def _judge(name: str | None) -> Generator[BaseChatModel | None]:
 def _lab(
     options: RunOptions,
     suite: Suite,
-    embedder: Remembering,
+    embedder: CachingEmbedder,
     stores: Path | None,
     tracer_provider: TracerProvider | None,
 ) -> Generator[Lab]:
@@ -104,7 +103,12 @@ def _lab(
         )
         if options.model == SCRIPTED:
             # What scripted models take is no latency; without it, a run is the same each time.
-            lab = replace(lab, expect=agents.expected, rig=agents.rig, timer=lambda: 0.0)
+            lab = replace(
+                lab,
+                expect=agents.expected_verdict,
+                prepare=agents.with_planted_index,
+                timer=lambda: 0.0,
+            )
         if options.sample is not None:
             lab = replace(lab, probe=_counterfactuals(options.model, options.sample, lab, suite))
         yield lab
@@ -114,11 +118,11 @@ def _models(
     name: str, suite: Suite, judge: BaseChatModel | None, open_: ExitStack
 ) -> Callable[[Task], Models]:
     if name == SCRIPTED:
-        agents.check(suite)
-        return lambda task: replace(agents.models(task), judge=judge)
+        agents.check_scripted(suite)
+        return lambda task: replace(agents.scripted_models(task), judge=judge)
     model = open_.enter_context(chat_model(name))
     if name == LOCAL:  # too small to extract with: the script does that
-        return lambda task: Models(agents.extractor(task), model, judge)
+        return lambda task: Models(agents.scripted_extractor(task), model, judge)
     return lambda _: Models(model, model, judge)
 
 
@@ -157,7 +161,7 @@ def _place(task_id: str) -> float:
 REPORT_FILE = "report.json"
 STORES_FOLDER = "stores"
 
-Truth = locomo_truth.LocomoReport | memorybench1_truth.TracesReport
+Truth = locomo_truth.LocomoReport | memorybench1.TracesReport
 
 
 def run(options: RunOptions, tracer_provider: TracerProvider | None) -> RunReport:
@@ -272,7 +276,7 @@ def truth(data: str, cuts: tuple[int, ...], limit: int | None, embeddings: str |
             return locomo_truth.verify(conversations, stores, cuts=cuts, limit=limit, done=step)
     if data == "memorybench1":
         traces = memorybench1.load(_there(memorybench1.MEMORYBENCH1))
-        return memorybench1_truth.compare(*traces, _embedder(embeddings, "none"))
+        return memorybench1.compare(*traces, _embedder(embeddings, "none"))
     raise ConfigError(f"there is no data set {data!r}: use locomo or memorybench1.")
 
 

@@ -207,24 +207,24 @@ def import_(
 
     found = read_annotations(file)
     place = place_of(context)
-    if not found.said:
+    if not found.judgements:
         raise NothingFound(f"{file} has {found.tasks} tasks, and no annotation names a stage.")
     _, cases = _chosen_cases(place, run, None)
-    if unknown := unknown_tasks(cases, found.said):
+    if unknown := unknown_tasks(cases, found.judgements):
         raise ConfigError(
             f"{file} has tasks that are not there ({', '.join(unknown[:3])}): name the run or the "
             "store that they were exported from."
         )
     if run is not None:
-        add_judgements(run, found.said)
+        add_judgements(run, found.judgements)
     else:
         with place.ledger() as ledger:
-            ledger.judgements.save(found.said)
+            ledger.judgements.save(found.judgements)
     _, cases = _chosen_cases(place, run, None)
     agreement = review_report(cases)
-    kept = {"annotations": len(found.said), "without_stage": found.empty}
+    kept = {"annotations": len(found.judgements), "without_stage": found.empty}
     output.print_result(
         {**kept, "review": agreement.to_json()},
-        _review_view(agreement, len(found.said), found.empty),
+        _review_view(agreement, len(found.judgements), found.empty),
         as_json=as_json,
     )

@@ -16,7 +16,7 @@ from memplugin.cli import output
 from memplugin.cli.options import AsJson, Workspace, Yes, age, answer, place_of
 from memplugin.cli.output import facts, heading, item, line, more, remark, table, text, when, word
 from memplugin.config import MemoryContext
-from memplugin.diagnosis.evidence_search import Mentions, mentions
+from memplugin.diagnosis.evidence_search import Mentions, find_mentions
 from memplugin.errors import ConfigError, EmbedderUnavailable, RecordNotFound
 from memplugin.records import MemoryRecord, StoredProposal, Turn
 
@@ -110,7 +110,7 @@ def check(
     it was said and not stored. Exit code 1: nothing mentions it.
     """
     with place_of(context).ledger() as ledger:
-        found = mentions(ledger, workspace, text)
+        found = find_mentions(ledger, workspace, text)
     output.print_result(found.to_json(), _mentions_view(found, limit), as_json=as_json)
     answer(yes=found.found)
 

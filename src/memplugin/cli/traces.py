@@ -76,9 +76,9 @@ class TracedTask:
         """Names the stage, from these spans alone."""
         # No other command needs it.
         from memplugin.diagnosis.attribution import attribute  # noqa: PLC0415 -- see above
-        from memplugin.diagnosis.evidence_from_spans import census_from_spans  # noqa: PLC0415 -- see above
+        from memplugin.diagnosis.evidence_from_spans import evidence_from_spans  # noqa: PLC0415 -- see above
 
-        return attribute(self.record, need, census_from_spans(self.spans, self.record, need))
+        return attribute(self.record, need, evidence_from_spans(self.spans, self.record, need))
 
 
 @dataclass(frozen=True, slots=True)

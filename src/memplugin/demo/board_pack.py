@@ -26,7 +26,7 @@ from opentelemetry.trace import Tracer
 from pydantic import BaseModel, Field
 
 from memplugin.config import MemoryConfig, MemoryContext
-from memplugin.diagnosis.evidence_search import Census
+from memplugin.diagnosis.evidence_search import FoundEvidence
 from memplugin.diagnosis.task_record import TaskRecord
 from memplugin.integrations.langgraph import (
     create_decide_node,
@@ -220,7 +220,7 @@ class ActResult:
     """One act, as it ended."""
 
     act: Act
-    census: Census
+    evidence: FoundEvidence
     record: TaskRecord
     verdict: Verdict
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.demo.board_pack import EARLIER_FACTS
 from memplugin.diagnosis.attribution import attribute
-from memplugin.diagnosis.evidence_from_spans import census_from_spans
+from memplugin.diagnosis.evidence_from_spans import evidence_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
 from memplugin.memory.client import Memory
 from memplugin.memory.emit import Send, emit
@@ -353,4 +353,4 @@ def _compared(agent: Agent, session: Session, spans: Sequence[ReadSpan]) -> Comp
 
 def _from_traces(session: Session, spans: Sequence[ReadSpan], need: Need) -> Verdict | None:
     record = record_from_spans(spans, session.workspace, session.task_id)
-    return record and attribute(record, need, census_from_spans(spans, record, need))
+    return record and attribute(record, need, evidence_from_spans(spans, record, need))

@@ -1,4 +1,4 @@
-"""Verdicts, each with what to do about it."""
+"""Attribution: which stage of a task failed, and how often each does."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memplugin.diagnosis.evidence_search import Census
+from memplugin.diagnosis.evidence_search import FoundEvidence
 from memplugin.diagnosis.need import carries
-from memplugin.diagnosis.stages import against, follow, set_aside, verdict_of
+from memplugin.diagnosis.stages import (
+    describe_override,
+    verdict_of,
+    verdict_on_record,
+    verdict_on_unwanted,
+)
 from memplugin.diagnosis.task_record import TaskRecord, WriteEntry
 from memplugin.records import Need, Noun, Stage, Verdict
 
 STAGES: tuple[Stage, ...] = ("write", "retrieval", "use", "none", "undetermined")
-"""In the order in which a memory passes them; those that blame nothing last."""
+"""In the order in which a memory passes them; the two that blame no stage come last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,44 +43,46 @@ def tally(verdicts: Iterable[Verdict]) -> list[Tally]:
     return sorted(counted, key=lambda t: (STAGES.index(t.stage), -t.tasks, t.cause))
 
 
-def attribute(record: TaskRecord, need: Need, census: Census | None = None) -> Verdict:
+def attribute(record: TaskRecord, need: Need, evidence: FoundEvidence | None = None) -> Verdict:
     """Names the stage that failed, the cause, and how that is known.
 
     Args:
         record: What the task's hops left behind.
         need: What should have been used.
-        census: What the store holds about it (``look_up``); without one only the record
-            is known, and a need that is not in it ends ``undetermined``.
+        evidence: What the store holds about the need, from ``find_evidence``. Without it only
+            the record is known, and a need that is not in it ends ``undetermined``.
 
     Returns:
-        ``none/passed`` for a task that passed, unless a person corrected it.
+        The verdict; ``none/passed`` for a task that passed, unless a person corrected it.
     """
-    return replace(_attributed(record, need, census), task_id=record.task_id)
+    return replace(_attributed(record, need, evidence), task_id=record.task_id)
 
 
-def _attributed(record: TaskRecord, need: Need, census: Census | None) -> Verdict:
+def _attributed(record: TaskRecord, need: Need, evidence: FoundEvidence | None) -> Verdict:
     if record.success and not need.corrected:
         return verdict_of("none", "passed", "the task's last attempt was reported as passed")
     if not (need.record_ids or need.text or need.claim or need.turn_id):
-        seen = (f"flagged memory_override: {against(one)}" for one in record.use.overrides)
+        seen = (
+            f"flagged memory_override: {describe_override(one)}" for one in record.use.overrides
+        )
         return verdict_of(
             "undetermined", "no_need", "what should have been used is not known", *seen
         )
-    if not (need.record_ids or census is None or census.texts_known):
+    if not (need.record_ids or evidence is None or evidence.texts_known):
         return verdict_of(
             "undetermined",
             "not_traced",
             "texts are hashed or left out on these spans, so what it says can't be looked up",
         )
     asked_at = record.retrieval.at if record.retrieval else record.use.at
-    known = _as_of(asked_at, census or Census(turns_kept=False))
+    known = _as_of(asked_at, evidence or FoundEvidence(turns_kept=False))
     needed = _needed(record, need, known, asked_at)
     if not need.should_use:
-        return earliest([*(set_aside(record, entry) for entry in needed), _ABSENT])
+        return earliest([*(verdict_on_unwanted(record, entry) for entry in needed), _ABSENT])
     if not needed:
-        return _unwritten(known, need, census)
-    verdicts = [follow(record, need, known, entry) for entry in needed]
-    # What was said in one turn is in any record taken from it: the one that came furthest.
+        return _unwritten(known, need, evidence)
+    verdicts = [verdict_on_record(record, need, known, entry) for entry in needed]
+    # Any record taken from the turn says what was needed: the one that came furthest counts.
     return furthest(verdicts) if need.turn_id and not need.record_ids else earliest(verdicts)
 
 
@@ -83,19 +90,19 @@ _ABSENT = verdict_of("none", "rightly_ignored", "it was not to be used here, and
 
 
 def earliest(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on a task that needed several things: the first that was lost owns it.
+    """The verdict on a task that needed several things: that of the first one lost.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there are no verdicts.
     """
     return min(verdicts, key=_stage_order)
 
 
 def furthest(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on a task that needed any one of several things.
+    """The verdict on a task that needed any one of several things: that of the last one lost.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there are no verdicts.
     """
     return max(verdicts, key=_stage_order)
 
@@ -107,29 +114,29 @@ def _stage_order(verdict: Verdict) -> int:
     return _ORDER.index(verdict.stage)
 
 
-def _as_of(asked_at: datetime | None, census: Census) -> Census:
-    """What was there when the task asked: what came later can't have been used."""
+def _as_of(asked_at: datetime | None, evidence: FoundEvidence) -> FoundEvidence:
+    """The evidence at the time of the recall: what came later can't have been used."""
     if asked_at is None:
-        return census
+        return evidence
     return replace(
-        census,
-        writes=tuple(w for w in census.writes if w.written_at <= asked_at),
-        rejected=tuple(p for p in census.rejected if p.created_at <= asked_at),
-        turns=tuple(t for t in census.turns if t.said_at <= asked_at),
-        distorted=tuple(w for w in census.distorted if w.written_at <= asked_at),
+        evidence,
+        writes=tuple(w for w in evidence.writes if w.written_at <= asked_at),
+        rejected=tuple(p for p in evidence.rejected if p.created_at <= asked_at),
+        turns=tuple(t for t in evidence.turns if t.said_at <= asked_at),
+        distorted=tuple(w for w in evidence.distorted if w.written_at <= asked_at),
     )
 
 
 def _needed(
-    record: TaskRecord, need: Need, census: Census, asked_at: datetime | None
+    record: TaskRecord, need: Need, evidence: FoundEvidence, asked_at: datetime | None
 ) -> list[WriteEntry]:
-    """The writes that made what was needed, one for each record."""
-    ids = need.record_ids or tuple(w.record_id for w in census.writes if w.record_id)
-    if not (ids or census.writes or need.turn_id):
+    """The writes of the needed records, one for each record."""
+    ids = need.record_ids or tuple(w.record_id for w in evidence.writes if w.record_id)
+    if not (ids or evidence.writes or need.turn_id):
         ids = tuple(w.record_id for w in record.writes if w.record_id and _says(w, need))
     by_id = {
         w.record_id: w
-        for w in (*record.writes, *census.writes)
+        for w in (*record.writes, *evidence.writes)
         if w.status and (asked_at is None or w.written_at <= asked_at)
     }
     return [by_id[record_id] for record_id in dict.fromkeys(ids) if record_id in by_id]
@@ -144,10 +151,10 @@ def _says(entry: WriteEntry, need: Need) -> bool:
 # ---------------------------------------------------------------- never became a record
 
 
-def _unwritten(census: Census, need: Need, whole: Census | None) -> Verdict:
-    later = [w for w in (whole.writes if whole else ()) if w not in census.writes]
+def _unwritten(evidence: FoundEvidence, need: Need, whole: FoundEvidence | None) -> Verdict:
+    later = [w for w in (whole.writes if whole else ()) if w not in evidence.writes]
     if need.record_ids and not later:
-        if census.traced:
+        if evidence.traced:
             return verdict_of(
                 "undetermined",
                 "not_traced",
@@ -157,7 +164,7 @@ def _unwritten(census: Census, need: Need, whole: Census | None) -> Verdict:
             "undetermined", "unknown_record", f"no record {', '.join(need.record_ids)} is known"
         )
     return replace(
-        verdict := _never_stored(census),
+        verdict := _never_stored(evidence),
         evidence=(
             *verdict.evidence,
             *(
@@ -168,39 +175,39 @@ def _unwritten(census: Census, need: Need, whole: Census | None) -> Verdict:
     )
 
 
-def _never_stored(census: Census) -> Verdict:
-    if census.rejected:
-        proposal = census.rejected[0]
+def _never_stored(evidence: FoundEvidence) -> Verdict:
+    if evidence.rejected:
+        proposal = evidence.rejected[0]
         return verdict_of(
             "write",
             "failed" if proposal.ruling == "failed" else "rejected",
             f"proposal {proposal.id} in session {proposal.session_id} was {proposal.ruling}: "
             f"{proposal.reason}",
         )
-    if census.distorted:
-        entry = census.distorted[0]
+    if evidence.distorted:
+        entry = evidence.distorted[0]
         return verdict_of(
             "write",
             "distorted",
-            f"turn {census.turns[0].id} says it",
+            f"turn {evidence.turns[0].id} says it",
             f"record {entry.record_id}, taken from that turn, says: {entry.content!r}",
             record_id=entry.record_id,
         )
-    if census.turns:
-        turn = census.turns[0]
+    if evidence.turns:
+        turn = evidence.turns[0]
         return verdict_of(
             "write",
             "never_proposed",
             "no record carried it when the task asked",
             f"turn {turn.id} of session {turn.session_id} says it, and no proposal came of it",
         )
-    if census.traced:
+    if evidence.traced:
         return verdict_of(
             "undetermined",
             "not_traced",
             "no record or proposal on these spans carries it; turns are only in the ledger",
         )
-    if not census.turns_kept:
+    if not evidence.turns_kept:
         return verdict_of(
             "undetermined",
             "turns_not_kept",

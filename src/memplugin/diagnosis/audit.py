@@ -1,7 +1,7 @@
-"""The audit: what in a memory wants a person's eye, misleading records first. Pure.
+"""The audit: records that a person should look at, misleading ones first. Pure.
 
-Whether a record was followed is what a judge or a cosine says, a heuristic. The audit
-names records to look at; it proves nothing about any of them.
+Whether a record was followed is decided by a judge or a cosine, which is a heuristic. The
+audit names records to look at; it proves nothing about any of them.
 """
 
 from __future__ import annotations
@@ -10,26 +10,25 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
 from memplugin.config import LearnConfig
+from memplugin.diagnosis.calibration import Sign
 from memplugin.learning.utility import is_misleading, utility
 from memplugin.records import CreditTotals, Disagreement, MemoryRecord, Noun, Scope
 from memplugin.text import normalised
 
-Sign = Literal["judge", "cosine"]
-
 
 @dataclass(frozen=True, slots=True)
 class Misleading(Noun):
-    """A record that was there when things went well, and was rarely followed then.
+    """A record that was shown in successful attempts, and was rarely followed in them.
 
     Attributes:
-        outcome: Mean of value times confidence of the attempts it was shown in: what credit by
-            outcome alone would give it.
-        utility: What it gets by who was followed, shrunk towards the prior.
-        followed: Successes in which it was followed, of the ``known`` ones.
-        sign: Who says so.
+        outcome: The mean of value times confidence of the attempts it was shown in: its
+            credit by outcome alone.
+        utility: Its credit by whether it was followed, shrunk towards the prior.
+        followed: In how many of the ``known`` successes it was followed.
+        sign: What decided whether it was followed.
     """
 
     record_id: str
@@ -66,9 +65,9 @@ class Duplicate(Noun):
 
 @dataclass(frozen=True, slots=True)
 class Contradiction(Noun):
-    """Two active records that claim different values of a field for one and the same request.
+    """Two active records that claim different values of a field for the same requests.
 
-    Neither is a special case of the other: one scope is no part of the other.
+    Neither scope is a part of the other, so that neither record is a special case.
     """
 
     field: str
@@ -83,8 +82,8 @@ class Audit(Noun):
 
     Attributes:
         records: How many are active.
-        far_apart: Rows on which judge and cosine disagree: look at who is right.
-        notes: What could not be looked at, and why.
+        far_apart: Rows on which judge and cosine disagree.
+        notes: What could not be audited, and why.
     """
 
     workspace_id: str
@@ -105,7 +104,16 @@ class Audit(Noun):
 def misleading(
     records: Iterable[MemoryRecord], totals: Mapping[str, CreditTotals], config: LearnConfig
 ) -> tuple[Misleading, ...]:
-    """Records with a positive outcome that were rarely followed to it, the luckiest first."""
+    """Records with a positive outcome that were rarely followed, the most misleading first.
+
+    Args:
+        records: The active records.
+        totals: The credit of each record, by its id.
+        config: From how many attempts, and below which share, a record is misleading.
+
+    Returns:
+        The misleading records.
+    """
     found: list[Misleading] = []
     for record in records:
         known = totals.get(record.id)
@@ -141,11 +149,11 @@ def never_shown(records: Iterable[MemoryRecord], shown: Collection[str]) -> tupl
 def duplicates(
     records: Sequence[MemoryRecord], near: Iterable[tuple[str, str, float]]
 ) -> tuple[Duplicate, ...]:
-    """Pairs that say nearly the same in the same scope, the nearest first.
+    """Pairs of records that say nearly the same in the same scope, the nearest first.
 
     Args:
         records: The active ones.
-        near: Pairs of ids that are near by cosine; each pair may be there twice.
+        near: Pairs of ids with their cosine; a pair may be there twice.
     """
     by_id = {record.id: record for record in records}
     found: dict[tuple[str, str], Duplicate] = {}
@@ -159,7 +167,7 @@ def duplicates(
 
 
 def contradictions(records: Iterable[MemoryRecord]) -> tuple[Contradiction, ...]:
-    """Pairs of claims of which a request could meet both, and neither goes before the other."""
+    """Pairs of different claims that apply to the same request, neither before the other."""
     by_field: dict[str, list[MemoryRecord]] = {}
     for record in sorted(records, key=lambda record: (record.created_at, record.id)):
         for field in record.claim or {}:

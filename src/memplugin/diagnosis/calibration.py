@@ -1,8 +1,8 @@
-"""How far "followed" tells what a counterfactual tells. Pure.
+"""How far the signs of a followed memory agree with counterfactuals. Pure.
 
-A judge or a cosine sees that an action agrees with a memory. A counterfactual sees that the
-decision comes out otherwise without it. Only the second is about a cause; the share on which
-the two agree says how far the first may stand for it.
+A judge or a cosine shows that an action agrees with a memory. A counterfactual shows that the
+decision changes without it: only that is a cause. The share on which the two agree says how
+far the first can replace the second.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Sign = Literal["judge", "cosine"]
 
 @dataclass(frozen=True, slots=True)
 class SignAgreement(Noun):
-    """One sign of having been followed, against counterfactuals, over shown records.
+    """One sign that a record was followed, compared with counterfactuals, over shown records.
 
     Attributes:
-        followed_load_bearing: Followed, by this sign, and the decision is another without it.
+        followed_load_bearing: Followed, by this sign, and the decision changes without it.
         followed_not: Followed, and the decision is the same without it.
-        interval: 95 %, of the share that agrees.
+        interval: The 95 % interval of the share that agrees.
     """
 
     sign: Sign
@@ -38,21 +38,21 @@ class SignAgreement(Noun):
 
     @property
     def compared(self) -> int:
-        """How many records both say something about."""
+        """How many records were compared."""
         followed = self.followed_load_bearing + self.followed_not
         return followed + self.ignored_load_bearing + self.ignored_not
 
     @property
     def agreement(self) -> float | None:
-        """Share on which they agree; None when there is nothing to compare."""
+        """The share on which both agree; None when there is nothing to compare."""
         agreeing = self.followed_load_bearing + self.ignored_not
         return agreeing / self.compared if self.compared else None
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa: agreement beyond chance, 1 for all, 0 for what chance gives.
+        """Cohen's kappa: 1 for full agreement, 0 for as much as chance gives.
 
-        None where one side always says the same, so that chance alone would do.
+        None where one side always says the same, so that it is not defined.
         """
         n = self.compared
         followed = self.followed_load_bearing + self.followed_not
@@ -65,12 +65,12 @@ class SignAgreement(Noun):
 
 @dataclass(frozen=True, slots=True)
 class Calibration(Noun):
-    """What a sample of shown records gave.
+    """The agreement over a sample of shown records.
 
     Attributes:
-        sampled: How many records in how many decisions were looked at.
+        sampled: How many shown records the sample has.
         of: How many there were to draw from.
-        uncertain: Counterfactuals that say nothing; they count for nothing.
+        uncertain: How many counterfactuals are uncertain; they are not counted.
         close_from: The cosine from which a record counts as followed.
     """
 
@@ -90,6 +90,15 @@ def calibration(
     close_from: float,
 ) -> Calibration:
     """Compares the signs with the latest counterfactual of each record.
+
+    Args:
+        sample: The records that were drawn, with their signs.
+        found: Counterfactuals of these records.
+        of: How many records there were to draw from.
+        close_from: The cosine from which a record counts as followed.
+
+    Returns:
+        The agreement of each sign.
 
     Raises:
         ConfigError: SciPy is not installed.

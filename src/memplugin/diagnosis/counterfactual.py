@@ -1,20 +1,21 @@
-"""Did a record bear on the answer? The stored decision, run with it and without it.
+"""Compares the answers of a stored decision run with a record and without it.
 
-The two runs' messages differ by one record and by nothing else, so that a difference of
-the answers comes from that record or from chance; the test says which. Pure: the caller
-does the runs.
+The messages of the two sides differ by one record only, so that a difference between the
+answers comes from that record or from chance; a test says which. Pure: the caller makes the
+runs.
 
-The test asks one thing of both sides: how many runs gave the *usual* answer, the most
-frequent one over both sides together. Choosing it over both is what keeps the test exact.
-Were it the usual answer of one side, that side would agree with it more often by the
-choice alone, and a model that answers at random would seem to heed the record.
+The test compares how many runs of each side gave the *usual* answer, the most frequent one
+over both sides together. Choosing it over both keeps the test exact: if it were the usual
+answer of one side, that side would give it more often because of the choice alone, and a
+model that answers at random would seem to depend on the record.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from memplugin.diagnosis.statistics import (
     SIGNIFICANT,
@@ -61,7 +62,7 @@ def answer_in(values: Mapping[str, Any], schema: Mapping[str, Any]) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two sides, held against each other; see ``Counterfactual``."""
+    """The two sides compared; the fields are described in ``Counterfactual``."""
 
     verdict: Bearing
     flip: bool
@@ -78,14 +79,16 @@ def compare(
     *,
     deterministic: bool = False,
 ) -> Comparison:
-    """Says whether the answers without a record differ from those with it.
+    """Tests whether the answers without a record differ from those with it.
 
     Args:
         kept: Answers of the runs with the record; None for a reply that decided nothing.
-        left_out: Of those without.
-        same: Which answers are the same.
-        deterministic: Each side's runs agree because the model can't vary: a difference
-            is no chance.
+        left_out: Answers of the runs without it.
+        same: Whether two answers are the same.
+        deterministic: Whether the model can't vary, so that a difference is not by chance.
+
+    Returns:
+        The verdict, with the numbers that it rests on.
 
     Raises:
         ConfigError: SciPy is not installed.
@@ -167,11 +170,11 @@ def _side(groups: Sequence[Json | None], counts: Sequence[int], usual: int) -> R
 
 @dataclass(frozen=True, slots=True)
 class CitationAgreement(Noun):
-    """How far citations tell what counterfactuals tell, over records that were shown.
+    """How far citations agree with counterfactuals, over records that were shown.
 
     Attributes:
-        interval: 95 %, of the share that agrees.
-        uncertain: Records whose counterfactual says nothing; they count for nothing.
+        interval: The 95 % interval of the share that agrees.
+        uncertain: Records whose counterfactual is uncertain; they are not counted.
     """
 
     cited_load_bearing: int
@@ -183,13 +186,13 @@ class CitationAgreement(Noun):
 
     @property
     def compared(self) -> int:
-        """How many records both say something about."""
+        """How many records were compared."""
         cited = self.cited_load_bearing + self.cited_not
         return cited + self.uncited_load_bearing + self.uncited_not
 
     @property
     def agreement(self) -> float | None:
-        """Share on which they agree; None when there is nothing to compare."""
+        """The share on which both agree; None when there is nothing to compare."""
         agreeing = self.cited_load_bearing + self.uncited_not
         return agreeing / self.compared if self.compared else None
 
@@ -200,27 +203,28 @@ def citation_agreement(found: Iterable[Counterfactual]) -> CitationAgreement:
     Raises:
         ConfigError: SciPy is not installed.
     """
-    counted = {
-        (cited, verdict): 0 for cited in (True, False) for verdict in ("load_bearing", "not")
-    }
-    uncertain = 0
-    for one in latest(found):
-        if one.verdict == "uncertain":
-            uncertain += 1
-        else:
-            counted[one.cited, cast(str, one.verdict)] += 1
-    agreeing = counted[True, "load_bearing"] + counted[False, "not"]
+    return citations_against(Counter((one.cited, one.verdict) for one in latest(found)))
+
+
+def citations_against(counts: Counter[tuple[bool, Bearing]]) -> CitationAgreement:
+    """The agreement by counts of records, each by whether it was cited and by its verdict.
+
+    Raises:
+        ConfigError: SciPy is not installed.
+    """
+    agreeing = counts[True, "load_bearing"] + counts[False, "not"]
+    uncertain = counts[True, "uncertain"] + counts[False, "uncertain"]
     return CitationAgreement(
-        cited_load_bearing=counted[True, "load_bearing"],
-        cited_not=counted[True, "not"],
-        uncited_load_bearing=counted[False, "load_bearing"],
-        uncited_not=counted[False, "not"],
+        cited_load_bearing=counts[True, "load_bearing"],
+        cited_not=counts[True, "not"],
+        uncited_load_bearing=counts[False, "load_bearing"],
+        uncited_not=counts[False, "not"],
         uncertain=uncertain,
-        interval=share_interval(agreeing, sum(counted.values())),
+        interval=share_interval(agreeing, counts.total() - uncertain),
     )
 
 
 def latest(found: Iterable[Counterfactual]) -> list[Counterfactual]:
-    """Of several counterfactuals of one record in one decision, the last one made."""
+    """The last counterfactual of each record in each decision."""
     ordered = sorted(found, key=lambda one: one.created_at)  # the same time: as they came
     return list({(one.decision_id, one.record_id): one for one in ordered}.values())

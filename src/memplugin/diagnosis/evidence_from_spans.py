@@ -1,11 +1,11 @@
-"""The census on traces: what spans say about something that should have been used."""
+"""Evidence from spans: what they say about something that should have been used."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from memplugin.diagnosis.evidence_search import Census
+from memplugin.diagnosis.evidence_search import FoundEvidence
 from memplugin.diagnosis.need import carries, coverage, words_of
 from memplugin.diagnosis.task_record import RetrievalEntry, TaskRecord, WriteEntry
 from memplugin.diagnosis.writes_from_spans import TracedWrites, shows_texts
@@ -14,12 +14,21 @@ from memplugin.telemetry import names
 from memplugin.telemetry.readers.model import ReadSpan
 
 
-def census_from_spans(spans: Iterable[ReadSpan], record: TaskRecord, need: Need) -> Census:
-    """Looks a need up on spans, by record ids in every content mode, by texts in ``full``."""
+def evidence_from_spans(spans: Iterable[ReadSpan], record: TaskRecord, need: Need) -> FoundEvidence:
+    """Finds what spans say about a need: by ids in every content mode, by texts in ``full``.
+
+    Args:
+        spans: Spans of the task, and those that wrote what it recalled.
+        record: The record of the task, from ``record_from_spans``.
+        need: What should have been used.
+
+    Returns:
+        What was found; spans have no turns.
+    """
     here = [span for span in spans if span.text(names.WORKSPACE_ID) == record.workspace_id]
     traced = TracedWrites.on(here)
-    found = [_as_asked(entry, record.retrieval) for entry in _found(traced, record, need)]
-    return Census(
+    found = [_as_indexed(entry, record.retrieval) for entry in _found(traced, record, need)]
+    return FoundEvidence(
         writes=tuple(found),
         rejected=tuple(_rejected(traced, need.text or "")),
         turns_kept=False,
@@ -51,7 +60,7 @@ def _best_first(entry: WriteEntry, text: str) -> tuple[bool, float, str]:
 
 
 def _of_record(traced: TracedWrites, record: TaskRecord, record_id: str) -> WriteEntry | None:
-    """What wrote a record; a candidate was stored and active, whoever wrote it and was sampled."""
+    """The write of a record; a candidate without one was stored and active all the same."""
     if entry := traced.of_record(record_id):
         return entry
     retrieval = record.retrieval
@@ -80,14 +89,14 @@ def _rejected(traced: TracedWrites, text: str) -> Iterator[StoredProposal]:
             yield write.as_stored()
 
 
-def _as_asked(entry: WriteEntry, retrieval: RetrievalEntry | None) -> WriteEntry:
-    """No span tells when the outbox was drained; the recall tells whether it was empty."""
+def _as_indexed(entry: WriteEntry, retrieval: RetrievalEntry | None) -> WriteEntry:
+    """The write as indexed, where nothing waited for the index at the time of the recall."""
     if entry.indexed_at or retrieval is None or retrieval.pending_index:
         return entry
     return replace(entry, indexed_at=retrieval.at)
 
 
-# ---------------------------------------------------------------- what was not a candidate
+# ---------------------------------------------------------------- records that were no candidates
 
 
 def _explanations(
@@ -97,15 +106,15 @@ def _explanations(
     if retrieval is None:
         return
     seen = {candidate.record_id for candidate in retrieval.candidates}
-    held = _candidates_held(retrieval, spans)
+    complete = _has_every_candidate(retrieval, spans)
     for entry in entries:
         if entry.record_id and entry.record_id not in seen:
-            excluded = _excluded_by(entry, retrieval, every_candidate=held)
+            excluded = _excluded_by(entry, retrieval, every_candidate=complete)
             yield Explanation(entry.record_id, None, retrieval.total, excluded)
 
 
-def _candidates_held(retrieval: RetrievalEntry, spans: Iterable[ReadSpan]) -> bool:
-    """Whether the span holds all candidates there were."""
+def _has_every_candidate(retrieval: RetrievalEntry, spans: Iterable[ReadSpan]) -> bool:
+    """Whether the span of a retrieval has all of its candidates."""
     counts = (
         span.whole(names.CANDIDATE_COUNT)
         for span in spans
@@ -121,20 +130,20 @@ def _excluded_by(
     kinds = retrieval.filters.get("kind")
     if kinds is not None and entry.kind not in kinds:
         return "kinds"
-    asked = retrieval.filters.get("scope")
-    if asked is not None and (applies := _applies(entry.scope, asked)) is not None:
+    requested = retrieval.filters.get("scope")
+    if requested is not None and (applies := _applies(entry.scope, requested)) is not None:
         return None if applies else "scope"
-    # In ``none`` the values of scopes are not shown. Where all that the filters admit are
-    # candidates, what is no candidate was not admitted.
+    # In the mode ``none`` values of scopes are left out. Where every record that the filters
+    # admit is a candidate, a record that is no candidate was not admitted.
     admitted = [c for c in retrieval.candidates if c.cut != "inapplicable_scope"]
     return "scope" if every_candidate and len(admitted) >= retrieval.total else "unknown"
 
 
-def _applies(scope: Mapping[str, str | None], asked: Mapping[str, str | None]) -> bool | None:
-    """Whether a scope applies; None when values that decide it are not shown."""
-    if not scope.keys() <= asked.keys():
+def _applies(scope: Mapping[str, str | None], requested: Mapping[str, str | None]) -> bool | None:
+    """Whether a scope applies; None when values that decide it are left out."""
+    if not scope.keys() <= requested.keys():
         return False
-    pairs = [(value, asked[key]) for key, value in scope.items()]
+    pairs = [(value, requested[key]) for key, value in scope.items()]
     if any(None not in pair and pair[0] != pair[1] for pair in pairs):
         return False
     return None if any(None in pair for pair in pairs) else True

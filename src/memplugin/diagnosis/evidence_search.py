@@ -1,4 +1,4 @@
-"""The ten-second check: is it stored, was it proposed, was it ever said?"""
+"""Searches a store for what it holds about a text: records, proposals and turns."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from memplugin.ports import LedgerReader
 from memplugin.records import Explanation, MemoryRecord, Need, Noun, StoredProposal, Turn
 from memplugin.text import clean, normalised
 
-LOOKED_THROUGH = 200
-"""Rows of each table that a search looks at, the newest first."""
+SEARCHED_ROWS = 200
+"""How many rows of each table a search reads, the newest first."""
 
 RELATED_AT = 0.3
-"""Share of the needed words from which a record is about the same thing."""
+"""The share of the needed words from which a record is about the same thing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Census(Noun):
+class FoundEvidence(Noun):
     """What the store holds about something that should have been used.
 
     Attributes:
-        writes: Of the records found, whatever their status.
-        rejected: Proposals that said it and made no record, failed ones included.
-        turns: Turns in which it was said.
-        distorted: Records taken from those turns that do not carry it.
-        turns_kept: False when there is no text of turns to look through.
-        explanations: For each record found, where it stood for the task's retrieval.
-        traced: Whether it was taken from spans, which carry no turns, and no exact ranks
+        writes: The writes of the records found, whatever the status of these.
+        rejected: Proposals that say it and made no record, failed ones included.
+        turns: Turns that say it.
+        distorted: Writes of records taken from those turns that do not say it.
+        turns_kept: False when the store keeps no text of turns.
+        explanations: For each record found, its rank in the retrieval of the task, or why
+            it had none.
+        traced: Whether it was taken from spans, which have no turns, and no exact ranks
             beyond the candidates.
-        texts_known: False when what was looked through has texts hashed or left out.
+        texts_known: False when texts are hashed or left out.
     """
 
     writes: tuple[WriteEntry, ...] = ()
@@ -45,11 +46,18 @@ class Census(Noun):
     texts_known: bool = True
 
 
-def look_up(ledger: LedgerReader, workspace_id: str, need: Need) -> Census:
+def find_evidence(ledger: LedgerReader, workspace_id: str, need: Need) -> FoundEvidence:
     """Finds what the store holds about a need.
 
-    By ids where they are given, else by the turn it was said in, else by claim, else by what
-    a text says.
+    It searches by ids where they are given, else by the turn, else by the claim, else by text.
+
+    Args:
+        ledger: The ledger that is read.
+        workspace_id: The workspace that is searched.
+        need: What should have been used.
+
+    Returns:
+        What was found; without ``explanations``.
 
     Raises:
         StoreError: the ledger could not be read.
@@ -59,31 +67,31 @@ def look_up(ledger: LedgerReader, workspace_id: str, need: Need) -> Census:
     records = _records(ledger, workspace_id, need)
     text = need.text or (records[0].content if records else "")
     words = words_of(text)
-    said = _said(ledger, workspace_id, text, words) if words else []
-    rejected = _unmade(ledger, workspace_id, text, words, said) if words else []
+    turns = _turns(ledger, workspace_id, text, words) if words else []
+    rejected = _rejected(ledger, workspace_id, text, words, turns) if words else []
     distorted = [
         record
-        for record in (_taken_from(ledger, workspace_id, words, said) if words else [])
+        for record in (_taken_from(ledger, workspace_id, words, turns) if words else [])
         if record not in records and not carries(text, record.content)
     ]
-    return Census(
+    return FoundEvidence(
         writes=_entries(ledger, workspace_id, records),
         rejected=tuple(rejected),
-        turns=tuple(said),
+        turns=tuple(turns),
         distorted=_entries(ledger, workspace_id, distorted),
         turns_kept=ledger.history.turns_kept(workspace_id, None),
     )
 
 
-def _of_turn(ledger: LedgerReader, workspace_id: str, turn_id: str, need: Need) -> Census:
-    """What came of one turn; with a text, of that in it which the text says."""
+def _of_turn(ledger: LedgerReader, workspace_id: str, turn_id: str, need: Need) -> FoundEvidence:
+    """What was made from one turn; with a text in the need, from what the text says of it."""
     turn = ledger.history.turn(workspace_id, turn_id)
     proposals = ledger.history.proposals_of_turn(workspace_id, turn_id)
     made = {p.record_id for p in proposals if p.record_id}
     taken = list(ledger.records.get_many(workspace_id, made).values())
     says = [r for r in taken if not need.text or carries(need.text, r.content)]
     words = words_of(need.text or "")
-    return Census(
+    return FoundEvidence(
         writes=_entries(ledger, workspace_id, says),
         rejected=tuple(
             p
@@ -106,13 +114,13 @@ def _records(ledger: LedgerReader, workspace_id: str, need: Need) -> list[Memory
         found = ledger.records.get_many(workspace_id, need.record_ids)
         return [found[i] for i in need.record_ids if i in found]
     if need.claim:
-        claimed = ledger.history.find_claims(workspace_id, sorted(need.claim), LOOKED_THROUGH)
+        claimed = ledger.history.find_claims(workspace_id, sorted(need.claim), SEARCHED_ROWS)
         return [r for r in claimed if dict(r.claim or {}) == dict(need.claim)]
     text = need.text or ""
     words = words_of(text)
     if not words:
         return []
-    found_by_word = ledger.history.find_records(workspace_id, words, LOOKED_THROUGH)
+    found_by_word = ledger.history.find_records(workspace_id, words, SEARCHED_ROWS)
     carrying = [r for r in found_by_word if carries(text, r.content)]
     # Active ones first; among equals the one that says most of it.
     return sorted(
@@ -120,18 +128,18 @@ def _records(ledger: LedgerReader, workspace_id: str, need: Need) -> list[Memory
     )[:1]
 
 
-def _said(ledger: LedgerReader, workspace_id: str, text: str, words: Sequence[str]) -> list[Turn]:
-    turns = ledger.history.find_turns(workspace_id, words, LOOKED_THROUGH)
-    return [t for t in turns if t.role == "user" and carries(text, t.text or "")]
+def _turns(ledger: LedgerReader, workspace_id: str, text: str, words: Sequence[str]) -> list[Turn]:
+    found = ledger.history.find_turns(workspace_id, words, SEARCHED_ROWS)
+    return [t for t in found if t.role == "user" and carries(text, t.text or "")]
 
 
-def _unmade(
-    ledger: LedgerReader, workspace_id: str, text: str, words: Sequence[str], said: Sequence[Turn]
+def _rejected(
+    ledger: LedgerReader, workspace_id: str, text: str, words: Sequence[str], turns: Sequence[Turn]
 ) -> list[StoredProposal]:
-    turn_ids = {turn.id for turn in said}
+    turn_ids = {turn.id for turn in turns}
     return [
         p
-        for p in ledger.history.find_proposals(workspace_id, words, LOOKED_THROUGH)
+        for p in ledger.history.find_proposals(workspace_id, words, SEARCHED_ROWS)
         if p.ruling in ("rejected", "failed")
         # A failed extraction has no content: it is known by its turns.
         and (carries(text, p.content) if p.content else p.turn_id in turn_ids)
@@ -139,11 +147,11 @@ def _unmade(
 
 
 def _taken_from(
-    ledger: LedgerReader, workspace_id: str, words: Sequence[str], said: Sequence[Turn]
+    ledger: LedgerReader, workspace_id: str, words: Sequence[str], turns: Sequence[Turn]
 ) -> list[MemoryRecord]:
     made = {
         p.record_id
-        for turn in said
+        for turn in turns
         for p in ledger.history.proposals_of_turn(workspace_id, turn.id)
         if p.record_id
     }
@@ -160,20 +168,22 @@ def _entries(
     return tuple(write_entry(first[r.id], r) for r in records if r.id in first)
 
 
+# ---------------------------------------------------------------- mentions of a text
+
 MENTIONS_AT = 0.5
-"""Share of the words from which a text mentions them: two of three, two of four."""
+"""The share of the words from which a text mentions them: two of three, two of four."""
 
 _MADE_ITS_RECORD = ("accepted", "superseded")
 
 
 @dataclass(frozen=True, slots=True)
 class Mentions(Noun):
-    """What mentions a text, the closest first.
+    """Rows that mention a text, the closest first.
 
     Attributes:
-        records: Of any status but forgotten, whose content is gone.
+        records: Records of any status but forgotten, whose content is gone.
         proposals: Those that made no record of their own: rejected, failed or attached.
-        turns: Of any role.
+        turns: Turns of any role.
         turns_kept: False when the workspace holds no text of turns.
     """
 
@@ -190,46 +200,56 @@ class Mentions(Noun):
         return bool(self.records or self.proposals or self.turns)
 
 
-def mentions(ledger: LedgerReader, workspace_id: str, text: str) -> Mentions:
-    """Looks for a text in a workspace, as it stands and by its words.
+def find_mentions(ledger: LedgerReader, workspace_id: str, text: str) -> Mentions:
+    """Searches a workspace for a text, literally and by its words.
 
-    A row counts that contains the text, or at least half of its words (stemmed, without
-    those that carry no meaning). Whether it is negated does not matter: a record that
-    says the opposite is worth seeing.
+    A row counts when it contains the text, or at least half of its words (stemmed, without
+    stop words). Whether it is negated does not matter: a record that says the opposite is
+    worth seeing.
+
+    Args:
+        ledger: The ledger that is read.
+        workspace_id: The workspace that is searched.
+        text: What to search for.
+
+    Returns:
+        The rows found.
 
     Raises:
         StoreError: the ledger could not be read.
     """
-    asked = _Asked(clean(text))
-    records = ledger.history.find_records(workspace_id, asked.words, LOOKED_THROUGH)
-    turns = ledger.history.find_turns(workspace_id, asked.words, LOOKED_THROUGH)
-    said = sorted((t for t in turns if asked.of(t.text)), key=lambda t: -asked.of(t.text))
+    query = _Query(clean(text))
+    records = ledger.history.find_records(workspace_id, query.words, SEARCHED_ROWS)
+    turns = ledger.history.find_turns(workspace_id, query.words, SEARCHED_ROWS)
+    mentioning = sorted(
+        (t for t in turns if query.share_in(t.text)), key=lambda t: -query.share_in(t.text)
+    )
     return Mentions(
         workspace_id=workspace_id,
         text=text,
         records=tuple(
             sorted(
-                (r for r in records if asked.of(r.content)),
-                key=lambda r: (r.status != "active", -asked.of(r.content)),
+                (r for r in records if query.share_in(r.content)),
+                key=lambda r: (r.status != "active", -query.share_in(r.content)),
             )
         ),
-        proposals=tuple(_proposals(ledger, workspace_id, asked, said)),
-        turns=tuple(said),
+        proposals=tuple(_proposals(ledger, workspace_id, query, mentioning)),
+        turns=tuple(mentioning),
         turns_kept=ledger.history.turns_kept(workspace_id, None),
     )
 
 
-class _Asked:
-    """What is looked for."""
+class _Query:
+    """A text that is searched for."""
 
     def __init__(self, text: str) -> None:
         self._whole = normalised(text)
         self._meaning = words_of(text)
-        # A text of small words only ("about us") is looked for as it stands.
+        # A text of stop words only ("about us") is searched for literally.
         self.words: Sequence[str] = self._meaning or re.findall(r"\w+", self._whole)
 
-    def of(self, text: str | None) -> float:
-        """How much of it a text mentions, 0 for less than counts."""
+    def share_in(self, text: str | None) -> float:
+        """The share of it that a text mentions; 0 below ``MENTIONS_AT``."""
         if not (text and self._whole):
             return 0.0
         if self._whole in normalised(text):
@@ -239,11 +259,11 @@ class _Asked:
 
 
 def _proposals(
-    ledger: LedgerReader, workspace_id: str, asked: _Asked, said: Sequence[Turn]
+    ledger: LedgerReader, workspace_id: str, query: _Query, turns: Sequence[Turn]
 ) -> list[StoredProposal]:
-    by_text = ledger.history.find_proposals(workspace_id, asked.words, LOOKED_THROUGH)
-    found = {p.id: p for p in by_text if max(asked.of(p.content), asked.of(p.quote))}
-    for turn in said:
+    by_text = ledger.history.find_proposals(workspace_id, query.words, SEARCHED_ROWS)
+    found = {p.id: p for p in by_text if max(query.share_in(p.content), query.share_in(p.quote))}
+    for turn in turns:
         # A failed extraction has no content: it is known by the turns it did not read.
         taken = ledger.history.proposals_of_turn(workspace_id, turn.id)
         found |= {p.id: p for p in taken if p.ruling == "failed"}

@@ -1,4 +1,4 @@
-"""A task's record from traces: the same that the ledger gives, as far as spans tell."""
+"""The record of a task from spans: the same that the ledger gives, as far as spans have it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from memplugin.diagnosis.task_record import (
     RetrievalEntry,
     TaskRecord,
     UseEntry,
-    feeding,
     flip_of,
+    used_retrieval,
 )
 from memplugin.diagnosis.writes_from_spans import (
     TracedWrites,
@@ -30,11 +30,11 @@ from memplugin.telemetry.attributes import NO_P_VALUE
 from memplugin.telemetry.readers.model import ReadSpan
 
 FORGOTTEN = "[forgotten]"
-"""Stands where a forgotten text stood, as in the ledger."""
+"""Replaces a forgotten text, as in the ledger."""
 
 
 def workspaces_of(spans: Iterable[ReadSpan], task_id: str) -> list[str]:
-    """Workspaces in which the task left a span."""
+    """The workspaces in which a task left a span."""
     found = (span.text(names.WORKSPACE_ID) for span in spans if _is_of(span, task_id))
     return sorted({workspace for workspace in found if workspace})
 
@@ -42,13 +42,18 @@ def workspaces_of(spans: Iterable[ReadSpan], task_id: str) -> list[str]:
 def record_from_spans(
     spans: Iterable[ReadSpan], workspace_id: str, task_id: str
 ) -> TaskRecord | None:
-    """Builds a task's record from its spans and from those that wrote what it recalled.
+    """Builds the record of a task from its spans and from those that wrote what it recalled.
 
-    Texts are there in ``full`` only, and up to the limits of an attribute. Of a recall with
-    more than 50 candidates the first 50 and all shown ones are there.
+    It has texts only in the content mode ``full``, and up to the limits of an attribute. Of a
+    recall with more than 50 candidates it has the first 50 and all that were shown.
+
+    Args:
+        spans: The spans that were read, in any order.
+        workspace_id: Spans of other workspaces are left out.
+        task_id: The task.
 
     Returns:
-        None when none of the spans is of that task.
+        The record; None when none of the spans is of that task.
     """
     here = [span for span in spans if span.text(names.WORKSPACE_ID) == workspace_id]
     mine = sorted((span for span in here if _is_of(span, task_id)), key=lambda s: (at(s), s.start))
@@ -68,7 +73,7 @@ def record_from_spans(
         writes=traced.entries(
             w for w in traced.writes.values() if w.task_id == task_id or w.record_id in seen
         ),
-        retrieval=feeding(retrievals, use.retrieval_id),
+        retrieval=used_retrieval(retrievals, use.retrieval_id),
         use=use,
         success=outcomes[-1].flag(names.TASK_SUCCESS) if outcomes else None,
         retrievals=retrievals,
@@ -84,7 +89,7 @@ _ID = {names.SEARCH.span_name: names.RETRIEVAL_ID, names.USE.span_name: names.DE
 
 
 def _each(spans: Iterable[ReadSpan], operation: names.Operation) -> list[ReadSpan]:
-    """Spans of one operation that came to a result; one rebuilt from the ledger counts once."""
+    """Spans of one operation that have a result; a span rebuilt from the ledger counts once."""
     key = _ID[operation.span_name]
     first: dict[str, ReadSpan] = {}
     for span in spans:
@@ -162,7 +167,7 @@ def _use(span: ReadSpan, traced: TracedWrites, tried: Iterable[ReadSpan]) -> Use
 def _counterfactuals(
     decision: ReadSpan, tried: Iterable[ReadSpan]
 ) -> Iterable[CounterfactualEntry]:
-    """The last word on each record that was left out of this decision."""
+    """The last verdict on each record that was left out of this decision."""
     last: dict[str, CounterfactualEntry] = {}
     for span in tried:
         if span.text(names.DECISION_ID) != decision.text(names.DECISION_ID):

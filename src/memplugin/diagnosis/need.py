@@ -1,4 +1,4 @@
-"""Whether one text carries what another says: a deterministic, conservative comparison."""
+"""Whether one text says what another needs: a deterministic, conservative comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memplugin.text import STOP_WORDS
 from memplugin.write.negation import negative
 
 CARRIES_AT = 0.6
-"""Share of the needed words that must be there. Three words of five, four of six."""
+"""The share of the needed words that a text must have: three words of five, four of six."""
 
 _WORD = re.compile(r"\w+")
 _FILLER = STOP_WORDS | {
@@ -32,7 +32,7 @@ _SUFFIXES = ("ings", "ing", "edly", "ed", "ies", "es", "ly", "s")
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words that carry meaning, stemmed, in order, each once."""
+    """The words that are no stop words, stemmed, in order, each once."""
     found = (w for w in _WORD.findall(text.casefold()) if w not in _FILLER and len(w) > 1)
     return tuple(dict.fromkeys(_stem(word) for word in found))
 
@@ -45,7 +45,7 @@ def _stem(word: str) -> str:
 
 
 def coverage(needed: Sequence[str], text: str) -> float:
-    """Share of the needed words that the text has, 0 to 1."""
+    """The share of the needed words that a text has, 0 to 1."""
     if not needed:
         return 0.0
     there = set(words_of(text))
@@ -53,5 +53,5 @@ def coverage(needed: Sequence[str], text: str) -> float:
 
 
 def carries(needed: str, text: str) -> bool:
-    """Whether a text says what is needed: enough of its words, and the same way round."""
+    """Whether a text says what is needed: it has enough of its words, and the same negation."""
     return coverage(words_of(needed), text) >= CARRIES_AT and negative(needed) == negative(text)

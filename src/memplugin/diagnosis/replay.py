@@ -1,8 +1,8 @@
-"""A stored decision run again, and where the two runs differ.
+"""A stored decision run again, and the differences between the two runs.
 
-What is replayed is the call whose reply the decision rests on: its messages as they are
-stored, its schema and its options. After an override the model may have been asked again;
-then that is the call.
+A replay repeats the call whose reply the decision rests on: its messages as they are stored,
+its schema and its options. Where the model was asked again after an override, that is the
+second call.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ class Changes(Noun):
     """What a replay changes; by default nothing.
 
     Attributes:
-        without: Records that are not shown; what is left is byte for byte the same.
-        k: The candidates of then are cut again with another k.
-        policy: The query of then is recalled again under another policy, among the
-            records that were there then.
-        max_reasoning_chars: ``maxLength`` of the reasoning fields.
-        cite_by_enum: Whether the schema offers only the shown ids as citations. Both are
-            for a small model that does not know when to stop.
+        without: Records that are not shown; the rest is byte for byte the same.
+        k: Cuts the candidates of the original retrieval with another k.
+        policy: Runs the original query again under another policy, over the records that
+            existed at the time.
+        max_reasoning_chars: ``maxLength`` of the reasoning fields, for a small model that
+            does not know when to stop.
+        cite_by_enum: Whether the schema offers only the shown ids as citations, for the
+            same reason.
     """
 
     without: tuple[str, ...] = ()
@@ -48,8 +49,8 @@ class Run(Noun):
     """One of the two runs.
 
     Attributes:
-        model: As its provider reported it.
-        messages: As sent, in langchain-core's JSON form.
+        model: The name that the provider reported.
+        messages: The messages as sent, in langchain-core's JSON form.
         answer: The answer's fields as the model gave them; None unless ``status`` is
             ``decided``.
         raw: The reply as received, in langchain-core's JSON form.
@@ -70,10 +71,10 @@ class Run(Noun):
 
 @dataclass(frozen=True, slots=True)
 class Difference(Noun):
-    """One thing that is not the same in both runs.
+    """One difference between the two runs.
 
     Attributes:
-        what: ``messages[1]``, ``answer.vendor_id``, ``reasoning`` …
+        what: Where it is: ``messages[1]``, ``answer.vendor_id``, ``reasoning`` …
     """
 
     what: str
@@ -83,13 +84,13 @@ class Difference(Noun):
 
 @dataclass(frozen=True, slots=True)
 class Replay(Noun):
-    """A decision as it was and as it came out this time. Nothing of it is stored.
+    """A decision and its replay, of which nothing is stored.
 
     Attributes:
         exact: Whether the same messages and schema were sent, byte for byte.
         same_answer: Whether both gave the same answer, its reasoning fields left out; None
             when one of them gave none.
-        notes: What to know when reading it.
+        notes: What to know when reading the result.
     """
 
     decision_id: str
@@ -104,8 +105,17 @@ class Replay(Noun):
     notes: tuple[str, ...] = ()
 
 
-def settle(reply: StructuredReply, schema: Json, read: ReadAnswer) -> CheckedReply:
-    """Holds a reply against a stored schema: an answer, or why there is none."""
+def check_reply(reply: StructuredReply, schema: Json, read: ReadAnswer) -> Settled:
+    """Checks a reply against a stored schema.
+
+    Args:
+        reply: The reply of the model.
+        schema: The strict JSON schema that was asked for.
+        read: Takes the answer out of the values of the reply.
+
+    Returns:
+        The answer, or why there is none.
+    """
     if reply.values is None:
         status = "invalid" if reply.status == "ok" else reply.status
         return CheckedReply(reply, status, detail=reply.detail)
@@ -120,8 +130,8 @@ def settle(reply: StructuredReply, schema: Json, read: ReadAnswer) -> CheckedRep
     )
 
 
-def run_of(settled: CheckedReply, call: StoredCall) -> Run:
-    """What a call came to this time."""
+def replayed_run(settled: Settled, call: StoredCall) -> Run:
+    """The run of a call that was made now."""
     return Run(
         model=settled.reply.model,
         messages=tuple(message_to_json(message) for message in call.messages),
@@ -137,11 +147,19 @@ def run_of(settled: CheckedReply, call: StoredCall) -> Run:
     )
 
 
-def run_then(decision: Decision[Any], call: StoredCall, read: ReadAnswer) -> Run:
-    """What the same call came to when the decision was made.
+def original_run(decision: Decision[Any], call: StoredCall, read: ReadAnswer) -> Run:
+    """The run of the same call when the decision was made.
 
     The answer is what the model gave, also where a claim was enforced afterwards. It is
-    read from the raw reply like that of the replay, so that the two can be compared.
+    read from the raw reply, as that of the replay is, so that the two can be compared.
+
+    Args:
+        decision: The stored decision.
+        call: The call that it rests on.
+        read: Takes the answer out of the values of a reply.
+
+    Returns:
+        The run.
     """
     received = messages_from_json([decision.raw])[0] if decision.raw else None
     values = read_reply(received).values if received else None
@@ -190,7 +208,7 @@ def same_answer(original: Run, replayed: Run) -> bool | None:
 
 
 def differences(original: Run, replayed: Run) -> Iterator[Difference]:
-    """What is not the same, in the order in which it happened."""
+    """The differences between two runs, in the order of messages, reply and answer."""
     for place, (one, other) in enumerate(zip_longest(original.messages, replayed.messages)):
         if one != other:
             yield Difference(f"messages[{place}]", _content(one), _content(other))
@@ -204,7 +222,7 @@ def differences(original: Run, replayed: Run) -> Iterator[Difference]:
 
 def _unequal(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     for name in dict.fromkeys([*one, *other]):
-        # A field that is left out and one that is null are both not said.
+        # A field that is left out equals one that is null.
         if one.get(name) != other.get(name):
             yield name, one.get(name), other.get(name)
 

@@ -1,6 +1,7 @@
-"""The way of one needed record through one task, stage after stage.
+"""Follows one needed record through one task, stage after stage, to the verdict on it.
 
-A check is a function of one signature in ``_CHECKS``; the first that answers owns the task.
+Each check is a function of one signature; the first in ``_CHECKS`` that returns a verdict
+decides. Also here: what to do about each verdict.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memplugin.claims import contradicts
-from memplugin.diagnosis.evidence_search import Census
+from memplugin.diagnosis.evidence_search import FoundEvidence
 from memplugin.diagnosis.need import carries
 from memplugin.diagnosis.task_record import CandidateEntry, TaskRecord, WriteEntry
 from memplugin.records import Bearing, Explanation, Need, Override, Stage, Verdict
@@ -80,7 +81,17 @@ def verdict_of(
     record_id: str | None = None,
     rank: int | None = None,
 ) -> Verdict:
-    """A verdict with its next step.
+    """Makes a verdict with its next step.
+
+    Args:
+        stage: The stage that failed.
+        cause: A cause of that stage, as in ``NEXT_STEPS``.
+        *evidence: Sentences that say how it is known.
+        record_id: The record that the verdict is about.
+        rank: Its rank in the retrieval, from 1.
+
+    Returns:
+        The verdict.
 
     Raises:
         KeyError: there is no such cause.
@@ -105,7 +116,7 @@ class _Case:
     candidate: CandidateEntry | None
     explanation: Explanation | None
     asked_at: datetime | None
-    census: Census
+    found: FoundEvidence
 
     def verdict(self, stage: Stage, cause: str, *evidence: str, rank: int | None = None) -> Verdict:
         at = rank if rank is not None else (self.candidate.rank if self.candidate else None)
@@ -115,8 +126,20 @@ class _Case:
 _Check = Callable[[_Case], Verdict | None]
 
 
-def follow(record: TaskRecord, need: Need, census: Census, entry: WriteEntry) -> Verdict:
-    """Names the stage at which one record was lost, or what became of it at the end."""
+def verdict_on_record(
+    record: TaskRecord, need: Need, evidence: FoundEvidence, entry: WriteEntry
+) -> Verdict:
+    """Names the stage at which one needed record was lost, or how its use ended.
+
+    Args:
+        record: What the hops of the task left behind.
+        need: What should have been used.
+        evidence: What the store holds about the need.
+        entry: The write of the record.
+
+    Returns:
+        The verdict, with what the flags of the decision say of the record.
+    """
     retrieval = record.retrieval
     candidates = retrieval.candidates if retrieval else ()
     case = _Case(
@@ -124,18 +147,20 @@ def follow(record: TaskRecord, need: Need, census: Census, entry: WriteEntry) ->
         need=need,
         entry=entry,
         candidate=next((c for c in candidates if c.record_id == entry.record_id), None),
-        explanation=next((e for e in census.explanations if e.record_id == entry.record_id), None),
+        explanation=next(
+            (e for e in evidence.explanations if e.record_id == entry.record_id), None
+        ),
         asked_at=retrieval.at if retrieval else record.use.at,
-        census=census,
+        found=evidence,
     )
     for check in _CHECKS:
         if found := check(case):
-            return replace(found, evidence=(*found.evidence, *_noticed(case)))
+            return replace(found, evidence=(*found.evidence, *_flagged(case)))
     raise AssertionError("the last check answers every case")
 
 
-def against(override: Override) -> str:
-    """What an override comes to, in a sentence."""
+def describe_override(override: Override) -> str:
+    """Describes an override in a sentence."""
     sure = "pinned" if override.pinned else f"confidence {override.confidence:.2f}"
     ranked = f" at rank {override.rank}" if override.rank else ""
     shown = "shown" if override.shown else "not shown"
@@ -146,12 +171,12 @@ def against(override: Override) -> str:
     )
 
 
-def _noticed(case: _Case) -> Iterator[str]:
-    """What the decision's flags say of the record, beside what the stages say."""
+def _flagged(case: _Case) -> Iterator[str]:
+    """What the flags of the decision say of the record, besides the verdict."""
     use, record_id = case.record.use, case.entry.record_id
     for override in use.overrides:
         if override.record_id == record_id:
-            yield f"flagged memory_override: {against(override)}"
+            yield f"flagged memory_override: {describe_override(override)}"
     if use.chosen_support and use.chosen_support.id == record_id and not use.chosen_support.shown:
         yield "flagged support_not_shown: the answer agrees with it all the same"
     if _bearing(case) == "not":
@@ -167,9 +192,9 @@ def _distorted(case: _Case) -> Verdict | None:
     return case.verdict("write", "distorted", f"the record says {content!r}, not {text!r}")
 
 
-def _unread(case: _Case) -> Verdict | None:
-    """Whether it was distorted can't be told without its text."""
-    if case.census.texts_known or not case.need.text or case.entry.status == "forgotten":
+def _text_unknown(case: _Case) -> Verdict | None:
+    """Without its text, whether the record was distorted can't be told."""
+    if case.found.texts_known or not case.need.text or case.entry.status == "forgotten":
         return None
     return case.verdict(
         "undetermined", "not_traced", "its text is hashed or left out on these spans"
@@ -212,15 +237,15 @@ def _not_a_candidate(case: _Case) -> Verdict | None:
         "beyond_depth",
         f"it is not among the {len(_candidates(case))} candidates"
         + (f"; its exact rank is {rank}{of}" if rank else "")
-        + ("; its exact rank can be told from the ledger only" if case.census.traced else ""),
+        + ("; its exact rank can be told from the ledger only" if case.found.traced else ""),
         rank=rank,
     )
 
 
 def _waited(case: _Case) -> bool:
-    """Whether the record waited for the index when the task asked.
+    """Whether the record was still waiting for the index at the time of the recall.
 
-    A later ``reindex`` moves ``indexed_at``; that nothing waited then is on the retrieval.
+    A later ``reindex`` changes ``indexed_at``; the retrieval has how many records waited.
     """
     retrieval, indexed_at = case.record.retrieval, case.entry.indexed_at
     if retrieval is not None and retrieval.pending_index == 0:
@@ -257,7 +282,7 @@ def _undecided(case: _Case) -> Verdict | None:
 
 def _overridden(case: _Case) -> Verdict | None:
     claim, answer = case.need.claim or case.entry.claim, case.record.use.answer
-    if not (case.census.texts_known and claim and answer):
+    if not (case.found.texts_known and claim and answer):
         if case.entry.record_id not in case.record.use.contradicted_record_ids:
             return None
         return case.verdict("use", "overridden", "it was shown; the answer goes against its claim")
@@ -279,7 +304,7 @@ def _misapplied(case: _Case) -> Verdict | None:
         )
     if any(one.enforced and one.record_id == case.entry.record_id for one in use.overrides):
         return case.verdict("use", "misapplied", "it was enforced, and the answer is still wrong")
-    # A record that says of no single memory what leaving it out does has one word for all.
+    # Without counterfactuals of single records, one flag speaks for all that were shown.
     if _bearing(case) == "load_bearing" or (not use.counterfactuals and use.counterfactual_flip):
         return case.verdict(
             "use", "misapplied", "leaving it out changes the answer, which is still wrong"
@@ -291,11 +316,11 @@ def _ignored(case: _Case) -> Verdict | None:
     return case.verdict("use", "ignored", "it was shown, and nothing in the decision refers to it")
 
 
-def set_aside(record: TaskRecord, entry: WriteEntry) -> Verdict:
-    """What became of a record that was not to be used here: left aside, or used all the same."""
+def verdict_on_unwanted(record: TaskRecord, entry: WriteEntry) -> Verdict:
+    """The verdict on a record that should not be used: not used, or used all the same."""
     candidates = record.retrieval.candidates if record.retrieval else ()
     candidate = next((c for c in candidates if c.record_id == entry.record_id), None)
-    case = _Case(record, Need(should_use=False), entry, candidate, None, None, Census())
+    case = _Case(record, Need(should_use=False), entry, candidate, None, None, FoundEvidence())
     if candidate is None or not candidate.injected:
         return case.verdict("none", "rightly_ignored", "it was not to be used here, nor shown")
     if used := _misapplied(case) or _followed(case):
@@ -317,7 +342,7 @@ def _bearing(case: _Case) -> Bearing | None:
 
 _CHECKS: tuple[_Check, ...] = (
     _distorted,
-    _unread,
+    _text_unknown,
     _retired,
     _not_queried,
     _not_a_candidate,

@@ -1,4 +1,4 @@
-"""What chance alone would do: exact tests and intervals for counts.
+"""Exact tests, and intervals for shares and means.
 
 SciPy comes with the extra ``lab``, and is imported when the first number is asked for.
 """
@@ -21,13 +21,13 @@ from memplugin.errors import ConfigError
 from memplugin.records import Noun
 
 SIGNIFICANT = 0.05
-"""A p-value below it is no chance."""
+"""A p-value below it is taken as an effect."""
 
 POWER = 0.8
 """Probability with which a detectable difference is detected."""
 
 CONFIDENCE = 0.95
-"""Of every interval."""
+"""The confidence level of every interval."""
 
 
 @cache
@@ -59,10 +59,10 @@ def share_interval(count: int, of: int) -> tuple[float, float]:
 
 
 def difference_interval(usual: tuple[int, int], runs: tuple[int, int]) -> tuple[float, float]:
-    """A 95 % interval for the second share less the first.
+    """A 95 % interval for the second share minus the first.
 
     Newcombe's hybrid score interval (Statistics in Medicine 17, 1998, method 10): each
-    end is put together from the ends of the two Wilson intervals.
+    end is computed from the ends of the two Wilson intervals.
 
     Raises:
         ConfigError: SciPy is not installed.
@@ -78,21 +78,21 @@ def difference_interval(usual: tuple[int, int], runs: tuple[int, int]) -> tuple[
 
 @cache
 def detectable(share: float, runs: tuple[int, int], steps: int = 20) -> float | None:
-    """The smallest fall of a share that the test would show with a probability of 0.8.
+    """The smallest fall of a share that the test detects with a probability of 0.8.
 
     Args:
-        share: Of usual answers on the first side.
+        share: The share of usual answers on the first side.
         runs: How many runs each side has.
-        steps: Into how many parts of 1 the falls that are looked at are divided.
+        steps: Falls are tried in steps of 1 / ``steps``.
 
     Returns:
-        None when not even the fall to nothing would be shown that surely.
+        The fall; None when not even a fall to 0 would be detected so often.
 
     Raises:
         ConfigError: SciPy is not installed.
     """
     binom = _stats().binom
-    share = round(share, 9)  # so that equal shares are one, however they were worked out
+    share = round(share, 9)  # so that shares that are equal but for rounding are one
     shown = _significant(runs)
     first = binom.pmf(range(runs[0] + 1), runs[0], share)
     for step in range(1, steps + 1):
@@ -107,7 +107,7 @@ def detectable(share: float, runs: tuple[int, int], steps: int = 20) -> float | 
 
 @cache
 def _significant(runs: tuple[int, int]) -> NDArray[np.float64]:
-    """For each pair of counts, 1 where the test would tell them apart, else 0."""
+    """For each pair of counts, 1 where the test is significant, else 0."""
     return np.array(
         [
             [float(p_value((a, b), runs) < SIGNIFICANT) for b in range(runs[1] + 1)]
@@ -117,10 +117,10 @@ def _significant(runs: tuple[int, int]) -> NDArray[np.float64]:
 
 
 def require_scipy() -> None:
-    """Makes sure that SciPy is there.
+    """Checks that SciPy is installed.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: it is not.
     """
     _stats()
 
@@ -134,9 +134,11 @@ def _stats() -> Any:
         ) from error
 
 
+# ---------------------------------------------------------------- shares and means
+
 RESAMPLES = 9_999
 SEED = 0
-"""Of the bootstrap: the same data give the same interval."""
+"""The seed of the bootstrap, so that the same data give the same interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +146,10 @@ class Estimate(Noun):
     """A share or a mean, with a 95 % interval.
 
     Attributes:
-        value: None of nothing.
-        low: None where it can't be said: of fewer than two values.
-        n: How many it is taken over.
+        value: None where there are no values.
+        low: The lower end; None for a mean of fewer than two values.
+        high: The upper end.
+        n: How many values it is taken over.
     """
 
     value: float | None

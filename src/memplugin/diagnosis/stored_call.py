@@ -1,4 +1,4 @@
-"""The call that a decision rests on, taken out of the ledger, and what can be changed in it."""
+"""The model call that a stored decision rests on, and the changes that a replay makes to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memplugin.use.prompt import shown_in, with_block, without
 from memplugin.use.schema import OWN_FIELDS, answer_of, decision_schema, json_schema_of, problems_of
 
 ReadAnswer = Callable[[Json], tuple[Json | None, str | None]]
-"""Takes the answer out of a reply's values; gives None, and why, when there is none."""
+"""Takes the answer out of the values of a reply; returns None, and why, when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class StoredCall:
     """One structured call of a model.
 
     Attributes:
-        messages: As they were sent.
-        first: How many of them are the decision's own; what follows asked again.
+        messages: The messages as they were sent.
+        first: How many of them belong to the first call; the others asked again.
         schema: The strict JSON schema of the reply.
         options: Further arguments of ``with_structured_output``.
     """
@@ -40,25 +40,27 @@ class StoredCall:
 
 
 def stored_call(decision: Decision[Any]) -> StoredCall:
-    """The call whose reply a decision rests on."""
+    """Reads the call whose reply a decision rests on."""
     return StoredCall(
-        messages=tuple(messages_from_json([*decision.sent, *_counting(decision.replies).asked])),
+        messages=tuple(
+            messages_from_json([*decision.sent, *_last_decided(decision.replies).asked])
+        ),
         first=len(decision.sent),
         schema=decision.answer_schema,
         options=decision.options,
     )
 
 
-def _counting(replies: Sequence[Reply]) -> Reply:
+def _last_decided(replies: Sequence[Reply]) -> Reply:
     decided = [reply for reply in replies if reply.status == "decided"]
     return (decided or replies)[-1]
 
 
-# ---------------------------------------------------------------- change it
+# ---------------------------------------------------------------- changes
 
 
 def without_records(call: StoredCall, record_ids: Iterable[str]) -> StoredCall:
-    """The call without some of the memories that it shows, and nothing else changed.
+    """The call without some of the memories that it shows, and otherwise unchanged.
 
     Raises:
         ConfigError: it does not show one of them.
@@ -82,7 +84,7 @@ def _edited(message: BaseMessage, record_id: str) -> BaseMessage:
 
 
 def with_memories(call: StoredCall, block: str) -> StoredCall:
-    """The call with another block of memories (``inject.render``) in front of the model.
+    """The call with another block of memories.
 
     Raises:
         ConfigError: there is no block of memories in it.
@@ -116,7 +118,7 @@ def with_max_reasoning(call: StoredCall, chars: int) -> StoredCall:
 
 
 def with_citations(call: StoredCall) -> StoredCall:
-    """The call whose schema offers as citations what its messages show, and nothing else."""
+    """The call with a schema that offers as citations only the ids that its messages show."""
     shown = [
         record_id
         for message in call.messages
@@ -134,18 +136,18 @@ def with_citations(call: StoredCall) -> StoredCall:
 
 
 def offers_citations(call: StoredCall) -> bool:
-    """Whether the schema says which ids may be cited."""
+    """Whether the schema limits which ids may be cited."""
     return "maxItems" in call.schema["properties"]["cited_record_ids"]
 
 
-# ---------------------------------------------------------------- read its reply
+# ---------------------------------------------------------------- reading a reply
 
 
 def by_structure(schema: Json) -> ReadAnswer:
-    """Reads answers without the caller's class: what the stored schema says of their shape.
+    """Makes a reader of answers that checks them against the stored schema alone.
 
-    As with the class, further keys are no error, and a field with a default may be left
-    out. The class's own validators are not known.
+    As with the caller's class, further keys are no error, and a field with a default may be
+    left out. The validators of the class are not known.
     """
     properties = {k: v for k, v in schema["properties"].items() if k not in OWN_FIELDS}
     shape = copy.deepcopy({"type": "object", "properties": properties, "required": [*properties]})
@@ -170,7 +172,7 @@ def by_structure(schema: Json) -> ReadAnswer:
 
 
 def by_class(answer: type[BaseModel]) -> ReadAnswer:
-    """Reads answers with the caller's class, its validators and defaults.
+    """Makes a reader of answers that uses the caller's class, its validators and defaults.
 
     Raises:
         SchemaError: it can't become a decision schema.
@@ -187,9 +189,9 @@ def by_class(answer: type[BaseModel]) -> ReadAnswer:
 
 
 def fits(call: StoredCall, answer: type[BaseModel]) -> bool:
-    """Whether a class still asks for what the stored schema asked for."""
+    """Whether a class has the same answer fields as the stored schema."""
 
-    def asked(schema: Json) -> Json:
+    def fields(schema: Json) -> Json:
         return {k: v for k, v in schema["properties"].items() if k not in OWN_FIELDS}
 
-    return asked(json_schema_of(decision_schema(answer))) == asked(call.schema)
+    return fields(json_schema_of(decision_schema(answer))) == fields(call.schema)

@@ -1,6 +1,6 @@
-"""One structured record for each task: what was written, retrieved and used.
+"""The record of a task: what was written, retrieved and used, and the outcome.
 
-The shape is a contract (``schema_version`` 1). Lists are in the order things happened.
+Its shape is a contract (``schema_version`` 1). Lists are in the order in which things happened.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class WriteEntry(Noun):
-    """One proposal and what became of it.
+    """One proposal, its ruling, and the record that it made.
 
     Attributes:
-        gate: Its ruling.
-        status: Of the record, as it is when this is read.
+        gate: The ruling.
+        status: The status of the record at the time of reading.
     """
 
     session: str
@@ -101,16 +101,16 @@ class CounterfactualEntry(Noun):
 
 @dataclass(frozen=True, slots=True)
 class UseEntry(Noun):
-    """The decision, as far as use of memory goes.
+    """The decision, as far as it uses memory.
 
     Attributes:
         counterfactual_flip: Whether leaving some record out changes the answer; None when
             that was not tried, or chance can't be ruled out.
         contradicted_record_ids: Records that were shown and claim another value than the
             answer.
-        overrides: Where the model's answer goes against a claim that counts, shown or not.
-        counterfactuals: For each record of which it was tried, whether leaving it out changes
-            the answer.
+        overrides: Claims that the answer of the model contradicts, shown or not.
+        counterfactuals: For each record for which it was tried, whether leaving it out
+            changes the answer.
     """
 
     cited_record_ids: tuple[str, ...] = ()
@@ -130,12 +130,12 @@ class UseEntry(Noun):
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord(Noun):
-    """Everything the hops of one task left behind.
+    """Everything that the hops of one task left behind.
 
     Attributes:
-        retrieval: The one that fed the decision, else the last.
-        retrievals: All of them.
-        success: Of the last attempt; None when no outcome was reported.
+        retrieval: The retrieval that the decision used, else the last.
+        retrievals: All retrievals.
+        success: The success of the last attempt; None when no outcome was reported.
     """
 
     task_id: str
@@ -151,10 +151,18 @@ class TaskRecord(Noun):
 
     @classmethod
     def from_ledger(cls, ledger: LedgerReader, workspace_id: str, task_id: str) -> TaskRecord:
-        """Builds the record from the rows the hops wrote.
+        """Builds the record from the rows that the hops wrote.
 
-        Writes of a task are those made under its id, and those of every record among its
-        candidates, whoever's session wrote them.
+        It has the writes made under the id of the task, and those of every record among its
+        candidates, from any session.
+
+        Args:
+            ledger: The ledger that is read.
+            workspace_id: The workspace of the task.
+            task_id: The task.
+
+        Returns:
+            The record; an empty one for an unknown task.
 
         Raises:
             StoreError: the ledger could not be read.
@@ -168,7 +176,7 @@ class TaskRecord(Noun):
         records = ledger.records.get_many(workspace_id, named)
         decision = rows.decisions[-1] if rows.decisions else None
         retrievals = tuple(retrieval_entry(r) for r in rows.retrievals)
-        retrieval = feeding(retrievals, decision.retrieval_id if decision else None)
+        retrieval = used_retrieval(retrievals, decision.retrieval_id if decision else None)
         return cls(
             task_id=task_id,
             workspace_id=workspace_id,
@@ -205,7 +213,7 @@ def _writes(
 
 
 def write_entry(proposal: StoredProposal, record: MemoryRecord | None) -> WriteEntry:
-    """Joins a proposal and the record it made or was attached to."""
+    """Joins a proposal with the record that it made or was attached to."""
     return WriteEntry(
         session=proposal.session_id,
         record_id=proposal.record_id,
@@ -227,7 +235,7 @@ def write_entry(proposal: StoredProposal, record: MemoryRecord | None) -> WriteE
 
 
 def retrieval_entry(retrieval: Retrieval) -> RetrievalEntry:
-    """A retrieval, as a task's record shows it."""
+    """A retrieval in the form of a task's record."""
     return RetrievalEntry(
         id=retrieval.id,
         session=retrieval.session_id,
@@ -255,12 +263,12 @@ def retrieval_entry(retrieval: Retrieval) -> RetrievalEntry:
     )
 
 
-def feeding(
+def used_retrieval(
     retrievals: Sequence[RetrievalEntry], retrieval_id: str | None
 ) -> RetrievalEntry | None:
-    """The retrieval that fed the decision, else the last."""
-    fed = (entry for entry in retrievals if entry.id == retrieval_id)
-    return next(fed, retrievals[-1] if retrievals else None)
+    """The retrieval that the decision used, else the last."""
+    used = (entry for entry in retrievals if entry.id == retrieval_id)
+    return next(used, retrievals[-1] if retrievals else None)
 
 
 def _use(
@@ -274,7 +282,7 @@ def _use(
         CounterfactualEntry(one.record_id, one.verdict, one.p_value)
         for one in latest(one for one in tried if one.decision_id == decision.id)
     )
-    fed = next((r for r in retrievals if r.id == decision.retrieval_id), None)
+    used = next((r for r in retrievals if r.id == decision.retrieval_id), None)
     return UseEntry(
         cited_record_ids=decision.cited_record_ids,
         decision_id=decision.id,
@@ -286,7 +294,7 @@ def _use(
         order_preserved=decision.order_preserved,
         at=decision.created_at,
         contradicted_record_ids=contradicted_ids(
-            fed.candidates if fed else (), decision.answer or {}
+            used.candidates if used else (), decision.answer or {}
         ),
         overrides=decision.overrides,
         counterfactual_flip=flip_of(bearing),

@@ -1,4 +1,4 @@
-"""What the spans of writes and deletions say of proposals and of the records they made."""
+"""Writes from spans: proposals and the records they made, with helpers to read spans."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _MADE = ("accepted", "superseded")
 
 
 def at(span: ReadSpan) -> datetime:
-    """When it happened by the store's clock; by the span's own where that is not said."""
-    said = span.text(names.AT)
-    return datetime.fromisoformat(said) if said else datetime.fromtimestamp(span.start / 1e9, UTC)
+    """The time by the clock of the store; by that of the span where it is not given."""
+    given = span.text(names.AT)
+    return datetime.fromisoformat(given) if given else datetime.fromtimestamp(span.start / 1e9, UTC)
 
 
 def shows_texts(span: ReadSpan) -> bool:
-    """Whether texts stand on it as they are."""
+    """Whether texts are on the span as they are, neither hashed nor left out."""
     return span.text(names.CONTENT_MODE) == "full"
 
 
 def whole_text(span: ReadSpan, text: str | None) -> str | None:
-    """A text as it was; None for a hash, a beginning, or one that was cut at the limit."""
+    """A complete text; None for a hash, or a text that was cut at the limit."""
     # A cut is between characters: up to three bytes short of the limit.
     if not text or not shows_texts(span) or len(text.encode()) > names.MAX_STRING_BYTES - 4:
         return None
@@ -36,7 +36,7 @@ def whole_text(span: ReadSpan, text: str | None) -> str | None:
 
 
 def item(values: Sequence[Any], place: int) -> Any:
-    """One of a parallel array's values; None where the array is shorter or was dropped."""
+    """One value of an array; None where the array is shorter or was dropped."""
     return values[place] if place < len(values) else None
 
 
@@ -60,10 +60,10 @@ def json_list(text: str | None) -> list[Json]:
 
 @dataclass(frozen=True, slots=True)
 class TracedWrite:
-    """One proposal, as the span of its write shows it.
+    """One proposal, as the span of its write has it.
 
     Attributes:
-        indexed_at: None while it was in the outbox.
+        indexed_at: None while it waited for the index.
         scope: Values as the content mode has them; None for a value left out.
     """
 
@@ -83,12 +83,12 @@ class TracedWrite:
     content: str | None
 
     def erased(self) -> TracedWrite:
-        """As a forgotten record's is: without its text, and out of the index."""
+        """The write of a forgotten record: without its text, and out of the index."""
         content = None if self.content is None else ""
         return replace(self, content=content, claim=None, indexed_at=None)
 
     def as_stored(self) -> StoredProposal:
-        """As the ledger would give it, without what no span says."""
+        """The proposal as the ledger would return it, without what spans do not have."""
         return StoredProposal(
             id=self.proposal_id,
             task_id=self.task_id,
@@ -110,7 +110,7 @@ class TracedWrite:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A record as far as spans tell."""
+    """The state of a record, as far as spans have it."""
 
     made: TracedWrite | None = None
     status: str = "active"
@@ -120,14 +120,14 @@ class _State:
 
 @dataclass(slots=True)
 class TracedWrites:
-    """Every proposal on some spans, each once, and what became of the records."""
+    """Every proposal on some spans, each once, and the states of the records."""
 
     writes: dict[str, TracedWrite] = field(default_factory=dict[str, TracedWrite])
     _states: dict[str, _State] = field(default_factory=dict[str, _State])
 
     @classmethod
     def on(cls, spans: Iterable[ReadSpan]) -> TracedWrites:
-        """Reads spans of one workspace."""
+        """Reads the spans of one workspace."""
         found = cls()
         for span in sorted(spans, key=at):
             if span.name == names.UPSERT.span_name:
@@ -157,7 +157,7 @@ class TracedWrites:
         return self._states.get(record_id, _State()).status == "forgotten"
 
     def _add(self, write: TracedWrite) -> None:
-        # The same call again, by a retry or a resume, gives the same receipts: the first counts.
+        # A retry or a resume repeats the same proposals: the first counts.
         if write.proposal_id in self.writes:
             return
         self.writes[write.proposal_id] = write
@@ -204,7 +204,7 @@ class TracedWrites:
 
 
 def wrote_something(span: ReadSpan) -> bool:
-    """False for a reading of turns that had been read before, and for a mere observation."""
+    """False where all turns had been read before, and where only an observation was made."""
     if span.text(names.EXTRACTOR) is None:
         return span.whole(names.PROPOSAL_COUNT) != 0
     return span.whole(names.TURNS) != 0
@@ -252,5 +252,5 @@ def _writes_on(span: ReadSpan) -> Iterable[TracedWrite]:
 
 
 def _content(span: ReadSpan, text: str | None, reason: str | None) -> str | None:
-    # What was forgotten must not come back as the text of its own refusal.
+    # A text that was forgotten must not come back through a proposal of it that was rejected.
     return None if (reason or "").startswith("tombstoned") else whole_text(span, text)

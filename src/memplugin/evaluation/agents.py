@@ -1,9 +1,9 @@
-"""How a request is answered: the hops it goes through.
+"""Agents that answer the requests of a suite, and scripted models for them.
 
-An agent of one's own, a compiled graph say, is a function of one signature::
+Your own agent, for example a compiled graph, is a function of this signature::
 
-    def my_agent(asked: Asked) -> Json | None:
-        state = graph.invoke({"question": asked.question}, context=asked.context)
+    def my_agent(request: AgentRequest) -> Json | None:
+        state = graph.invoke({"question": request.question}, context=request.context)
         return state["decision"]["answer"]
 """
 
@@ -16,17 +16,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from pydantic import BaseModel, ValidationError
+from langchain_core.messages import AIMessage, BaseMessage
+from pydantic import BaseModel
 
-from memplugin.chat.errors import read_failure
-from memplugin.chat.reply import read_reply, structured
 from memplugin.config import MemoryContext
 from memplugin.diagnosis.need import carries
 from memplugin.errors import ConfigError, StoreError
-from memplugin.evaluation.conversation import turn_index
-from memplugin.evaluation.suite import Request, Suite, Task
-from memplugin.evaluation.suite_parts import DeciderScript, GoldFact, Misreading, Session
+from memplugin.evaluation.grading import ask
+from memplugin.evaluation.setup import recall_request, turn_index
+from memplugin.evaluation.suite import (
+    DeciderScript,
+    GoldFact,
+    Misreading,
+    Request,
+    Session,
+    Suite,
+    Task,
+)
 from memplugin.memory.client import Memory
 from memplugin.ports import Vectors
 from memplugin.records import Json, Retrieval
@@ -36,10 +42,10 @@ from memplugin.testing.model import Scripted, ScriptedChatModel
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The chat models of a run; all the caller's.
+    """The chat models of a run.
 
     Attributes:
-        judge: For tasks that are judged by a model.
+        judge: Grades the answers to tasks that are graded by a model.
     """
 
     extractor: BaseChatModel
@@ -48,12 +54,14 @@ class Models:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request, with what is there to answer it.
+class AgentRequest:
+    """One request, with what an agent needs to answer it.
 
     Attributes:
-        question: The request's text, with the user's corrections so far.
-        answer: The model of the answer.
+        request: The request as the suite has it.
+        question: Its text, with the corrections of the user so far.
+        answer: The form of the answer.
+        model: The model that should answer.
     """
 
     memory: Memory
@@ -64,40 +72,34 @@ class Asked:
     model: BaseChatModel
 
     def recall(self) -> Retrieval:
-        """The recall that the request asks for."""
-        return self.memory.recall(
-            self.request.query or self.request.text,
-            context=self.context,
-            k=self.request.k,
-            kinds=self.request.kinds,
-            policy=self.request.policy,
-        )
+        """Recalls with the query, k, kinds and policy of the request."""
+        return recall_request(self.memory, self.request, self.context)
 
 
-Agent = Callable[[Asked], Json | None]
-"""Gives the fields of an answer, or None when there was none."""
+Agent = Callable[[AgentRequest], Json | None]
+"""Returns the fields of an answer, or None when there was none."""
 
 
-def recall_and_decide(asked: Asked) -> Json | None:
-    """Both hops, as they should be: the decision is recorded."""
-    decision = asked.memory.decide(
-        asked.question,
-        context=asked.context,
-        answer=asked.answer,
-        model=asked.model,
-        retrieval=asked.recall(),
+def recall_and_decide(request: AgentRequest) -> Json | None:
+    """Recalls and decides through memplugin, so that both are recorded."""
+    decision = request.memory.decide(
+        request.question,
+        context=request.context,
+        answer=request.answer,
+        model=request.model,
+        retrieval=request.recall(),
     )
     return decision.answer.model_dump(mode="json") if decision.answer else None
 
 
-def recall_and_answer(asked: Asked) -> Json | None:
-    """Recalls, and asks the model by itself: nobody can see how the memories were used."""
-    return _ask(asked, f"{asked.recall().text}\n\n{asked.question}")
+def recall_and_answer(request: AgentRequest) -> Json | None:
+    """Recalls, and asks the model directly: how the memories are used is not recorded."""
+    return _ask(request, f"{request.recall().text}\n\n{request.question}")
 
 
-def answer_only(asked: Asked) -> Json | None:
-    """Asks the model without looking into memory: the recall node is missing on this path."""
-    return _ask(asked, asked.question)
+def answer_only(request: AgentRequest) -> Json | None:
+    """Asks the model without a recall: the recall node is missing on this path."""
+    return _ask(request, request.question)
 
 
 AGENTS: Mapping[str, Agent] = {
@@ -107,30 +109,22 @@ AGENTS: Mapping[str, Agent] = {
 }
 
 
-def _ask(asked: Asked, text: str) -> Json | None:
-    messages: list[BaseMessage] = [
-        SystemMessage("Answer the request as one JSON object."),
-        HumanMessage(text),
-    ]
-    prepared: Any = structured(asked.model, asked.answer, {})
-    try:
-        reply = read_reply(prepared.invoke(messages))
-    except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
-        reply = read_failure(error)
-    try:
-        return asked.answer.model_validate(reply.values or {}).model_dump(mode="json")
-    except ValidationError:
-        return None
+def _ask(request: AgentRequest, text: str) -> Json | None:
+    prompt = "Answer the request as one JSON object."
+    answer, _ = ask(request.model, request.answer, prompt, text)
+    return answer.model_dump(mode="json") if answer else None
 
+
+# ---------------------------------------------------------------- scripted models
 
 _SHOWN = re.compile(r'<memory id="([^"]+)"[^>]*>([^<]*)</memory>')
 _CORRECTED = "That was wrong."
-_PASSES_OVER = ("ignored", "overridden")
+_NOT_FOLLOWED = ("ignored", "overridden")
 _FILLERS: Mapping[str, Any] = {"text": "-", "integer": 0, "number": 0.0, "boolean": False}
 
 
-def check(suite: Suite) -> None:
-    """Looks whether the scripted models know what to answer in every task.
+def check_scripted(suite: Suite) -> None:
+    """Checks that the scripted models know what to answer in every task.
 
     Raises:
         ConfigError: a task neither says which answer is right nor what to answer.
@@ -143,36 +137,33 @@ def check(suite: Suite) -> None:
             )
 
 
-def models(task: Task) -> Models:
+def scripted_models(task: Task) -> Models:
     """The scripted models of one task."""
-    return Models(extractor=extractor(task), decider=decider(task))
+    return Models(extractor=scripted_extractor(task), decider=scripted_decider(task))
 
 
-def expected(task: Task) -> tuple[str, str]:
-    """The verdict that a task's planted fault should get; that of a pass without one."""
+def expected_verdict(task: Task) -> tuple[str, str]:
+    """Stage and cause of the fault planted in a task; ``none`` and ``passed`` without one."""
     planted = task.planted
     return (planted.stage, planted.cause) if planted else ("none", "passed")
 
 
-def rig(task: Task, memory: Memory) -> Memory:
-    """Takes the index down, where the fault is that it did not hold the record yet."""
+def with_planted_index(task: Task, memory: Memory) -> Memory:
+    """The store, with an index that fails where the planted fault is ``not_indexed``."""
     if task.planted is None or task.planted.cause != "not_indexed":
         return memory
     return Memory(replace(memory.backend, index=_DownIndex()))
 
 
 class _DownIndex(InMemoryIndex):
-    """Takes nothing."""
+    """An index to which nothing can be written."""
 
     def upsert(self, workspace_id: str, keys: Sequence[str], vectors: Vectors) -> None:
         raise StoreError("the index is down: as planted.")
 
 
-# ---------------------------------------------------------------- the extractor
-
-
-def extractor(task: Task) -> ScriptedChatModel:
-    """Proposes the gold facts of each session, or what the session says it misreads."""
+def scripted_extractor(task: Task) -> ScriptedChatModel:
+    """A model that proposes the gold facts of each session, or what ``misread`` says."""
     return ScriptedChatModel([_reading(session) for session in task.sessions])
 
 
@@ -203,11 +194,8 @@ def _proposal(session: Session, fact: GoldFact) -> Json:
     }
 
 
-# ---------------------------------------------------------------- the decider
-
-
-def decider(task: Task) -> ScriptedChatModel:
-    """Follows and cites the memory that the task needs where it is shown."""
+def scripted_decider(task: Task) -> ScriptedChatModel:
+    """A model that follows and cites the memory that the task needs, where it is shown."""
     script = task.decider or DeciderScript()
     right: Json = {**(script.then or task.success.exact or {})}
     otherwise: Json = {**(script.otherwise or right)}
@@ -215,14 +203,14 @@ def decider(task: Task) -> ScriptedChatModel:
     relevant = _relevant(task, script)
 
     def reply(messages: list[BaseMessage]) -> Scripted:
-        asked = str(messages[-1].text)
-        shown = [(i, html.unescape(text)) for i, text in _SHOWN.findall(asked)]
+        request = str(messages[-1].text)
+        shown = [(i, html.unescape(text)) for i, text in _SHOWN.findall(request)]
         followed = [record_id for record_id, text in shown if relevant(text)][:1]
-        if _CORRECTED in asked:
+        if _CORRECTED in request:
             return _answer(task, right, [])
         if cause == "no_answer":
             return _no_reply(script.fails, '{"memory_reasoning": "The memo')
-        if cause in _PASSES_OVER or not followed:
+        if cause in _NOT_FOLLOWED or not followed:
             return _answer(task, otherwise, [])
         return _answer(task, otherwise if cause == "misapplied" else right, followed)
 

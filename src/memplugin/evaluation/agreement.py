@@ -1,4 +1,4 @@
-"""Whether two people would write down the same: how far gold facts can be trusted."""
+"""How far annotators agree on gold facts, and how far two judgements name the same stage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from memplugin.diagnosis.statistics import Estimate, share
-from memplugin.evaluation.suite_parts import Session
+from memplugin.evaluation.suite import Session
 from memplugin.records import Noun
 
 
@@ -17,15 +17,15 @@ class AnnotatorAgreement(Noun):
     """Two annotators over the sessions that both have read.
 
     Attributes:
-        both: Facts that both wrote down.
-        only_one: Facts that only the first did, and only the other.
-        agreement: 2·both / (2·both + only the first + only the other), which is the F1 of
-            the one against the other. What neither wrote down has no number, so that an
-            agreement by chance can't be taken off here.
-        shared: The share of all facts that both have, with its interval.
-        kappa: Cohen's, over the users' messages: does it say something to remember? Here
-            chance is taken off. None when both always say the same of every message.
-        messages: How many messages that is taken over.
+        both: How many facts both noted.
+        only_one: How many facts only the first noted, and only the other.
+        agreement: 2·both / (2·both + only the first + only the other), the F1 of one
+            annotator against the other. It is not corrected for chance, since facts that
+            neither noted can't be counted.
+        shared: The share of all facts that both noted, with its interval.
+        kappa: Cohen's kappa over the users' messages: does a message say something to
+            remember? Corrected for chance. None when both say the same of every message.
+        messages: How many messages ``kappa`` is taken over.
     """
 
     annotators: tuple[str, str]
@@ -43,17 +43,17 @@ def agreements(sessions: Iterable[Session]) -> list[AnnotatorAgreement]:
     Raises:
         ConfigError: SciPy is not installed.
     """
-    read = [session for session in sessions if len(session.annotators) > 1]
-    names = sorted({name for session in read for name in session.annotators})
+    shared = [session for session in sessions if len(session.annotators) > 1]
+    names = sorted({name for session in shared for name in session.annotators})
     return [
         _agreement(one, other, both_read)
         for one, other in combinations(names, 2)
-        if (both_read := [s for s in read if {one, other} <= set(s.annotators)])
+        if (both_read := [s for s in shared if {one, other} <= set(s.annotators)])
     ]
 
 
 def undisputed(session: Session) -> tuple[list[int], list[int]]:
-    """Gold facts that every annotator has, and those that only some have, by their places."""
+    """The places of gold facts that every annotator noted, and of those that only some did."""
     everyone = set(session.annotators)
     agreed = [p for p, fact in enumerate(session.gold) if not fact.by or set(fact.by) == everyone]
     return agreed, [p for p in range(len(session.gold)) if p not in agreed]
@@ -91,8 +91,8 @@ def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     """Cohen's kappa (Educational and Psychological Measurement 20, 1960).
 
     Returns:
-        None where it is not defined: nothing to compare, or both only ever say one and the
-        same thing.
+        None where it is not defined: there is nothing to compare, or both give one and the
+        same label to all.
     """
     n = len(pairs)
     first, second = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
@@ -104,18 +104,18 @@ def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
 
 
 Pair = tuple[str, str]
-"""What the first and what the second says of one thing."""
+"""The labels that the first and the second judge give one thing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement(Noun):
-    """How far two judges say the same.
+    """How far two judges give the same labels.
 
     Attributes:
-        agreed: Of how many things.
-        share: Of those that both have judged, with its interval: raw agreement.
-        kappa: Cohen's: 1 for full agreement, 0 for as much as chance gives; None when
-            both only ever say one and the same thing, or nothing was compared.
+        agreed: How many things have the same label from both.
+        share: Their share of the things that both have judged, with its interval.
+        kappa: Cohen's kappa: 1 for full agreement, 0 for as much as chance gives; None
+            when both give one and the same label to all, or nothing was compared.
     """
 
     agreed: int
@@ -135,11 +135,11 @@ def agreement(pairs: Sequence[Pair]) -> Agreement:
 
 @dataclass(frozen=True, slots=True)
 class NameScore(Noun):
-    """How well one judge finds what the other calls by one name.
+    """How well one judge finds the things to which the other gives one label.
 
     Attributes:
-        precision: Of what the judge calls so, the share that the other calls so too.
-        recall: Of what the other calls so, the share that the judge calls so too.
+        precision: Of the things that the judge labels so, the share that the other does.
+        recall: Of the things that the other labels so, the share that the judge does.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""What memory costs where nothing is wrong: shown and not needed, on tasks that passed.
+"""What memory costs and what it is worth: waste on passing tasks, and the arms compared.
 
-Attribution looks at failures only. A memory that is shown, passed over and paid for on a
-task that passes is in none of its rows.
+Attribution is about tasks that failed. A memory that is shown and not used on a task that
+passes is in none of its rows: it is counted here as waste.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import Literal
 import numpy as np
 
 from memplugin.config import MemoryConfig
-from memplugin.diagnosis.counterfactual import CitationAgreement
+from memplugin.diagnosis.counterfactual import CitationAgreement, citations_against
 from memplugin.diagnosis.statistics import Estimate, mean, share_interval
 from memplugin.diagnosis.task_record import CandidateEntry, TaskRecord
 from memplugin.evaluation.results import MEMORY_OFF, MEMORY_ON, TaskRun
-from memplugin.records import Noun
+from memplugin.records import Bearing, Noun
 
 
 @dataclass(frozen=True, slots=True)
 class Waste(Noun):
-    """Memories shown on tasks that passed, against those that were of use.
+    """Memories shown on tasks that passed, compared with those that were of use.
 
     Attributes:
-        tasks: Passing tasks that asked memory.
+        tasks: Passing tasks with a recall.
         shown: Records shown to a task.
-        cited: Of these, records that the answer cites. A citation is no proof of use.
-        load_bearing: Records without which the answer is another, over the tasks with
+        cited: How many of these the answer cites. A citation is no proof of use.
+        load_bearing: Records without which the answer changes, over the tasks with
             counterfactuals; None without any.
         tokens_shown: Tokens of the records shown to a task.
-        uncited_tokens: Share of these tokens in records that were not cited.
-        idle_tokens: Share in records that counterfactuals found to do nothing, over the
-            tasks that have them.
+        uncited_tokens: The share of these tokens in records that were not cited.
+        idle_tokens: The share in records that are not load-bearing, over the tasks with
+            counterfactuals.
         shown_counts: How many tasks were shown how many records.
     """
 
@@ -53,7 +53,7 @@ def waste_of(
     runs: Iterable[TaskRun],
     count_tokens: Callable[[str], int] | None = None,
 ) -> Waste:
-    """Counts it over the passing tasks with memory.
+    """Counts the waste over the passing tasks with memory.
 
     Raises:
         ConfigError: SciPy is not installed.
@@ -92,35 +92,23 @@ def shown_of(record: TaskRecord) -> list[CandidateEntry]:
 
 
 def bearing_of(record: TaskRecord) -> set[str]:
-    """Records without which the answer is another."""
+    """The ids of the records without which the answer changes."""
     return {c.record_id for c in record.use.counterfactuals if c.verdict == "load_bearing"}
 
 
 def citations_of(runs: Iterable[TaskRun]) -> CitationAgreement | None:
-    """How far citations tell what counterfactuals tell; None without counterfactuals.
+    """How far citations agree with counterfactuals; None without counterfactuals.
 
     Raises:
         ConfigError: SciPy is not installed.
     """
-    pairs = [
+    counts = Counter[tuple[bool, Bearing]](
         (entry.record_id in run.record.use.cited_record_ids, entry.verdict)
         for run in runs
         if run.record
         for entry in run.record.use.counterfactuals
-    ]
-    if not pairs:
-        return None
-    counts = Counter(pairs)
-    agreeing = counts[True, "load_bearing"] + counts[False, "not"]
-    uncertain = counts[True, "uncertain"] + counts[False, "uncertain"]
-    return CitationAgreement(
-        cited_load_bearing=counts[True, "load_bearing"],
-        cited_not=counts[True, "not"],
-        uncited_load_bearing=counts[False, "load_bearing"],
-        uncited_not=counts[False, "not"],
-        uncertain=uncertain,
-        interval=share_interval(agreeing, len(pairs) - uncertain),
     )
+    return citations_against(counts) if counts else None
 
 
 def _cited(record: TaskRecord) -> int:
@@ -130,6 +118,9 @@ def _cited(record: TaskRecord) -> int:
 
 def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
+
+
+# ---------------------------------------------------------------- arms
 
 
 Finding = Literal["helps", "hurts", "no difference shown"]
@@ -158,12 +149,14 @@ class Compared(Noun):
     """One metric in both arms.
 
     Attributes:
-        difference: With memory less without, the mean over tasks, with its interval.
-        quantiles: Of the tasks' differences: least, quarter, half, three quarters, most.
+        on: Its mean with memory.
+        off: Its mean without memory.
+        difference: With memory minus without, the mean over tasks, with its interval.
+        quantiles: Of the differences: minimum, quartile, median, quartile, maximum.
         rose: Tasks whose number is higher with memory.
         fell: Tasks whose number is lower with it.
-        finding: What the interval says; when it holds 0, neither help nor harm is shown.
-        differences: Of each task, in the order of the pairs.
+        finding: What the interval shows; when it contains 0, neither help nor harm.
+        differences: The difference of each task, in the order of the pairs.
     """
 
     metric: str
@@ -183,11 +176,11 @@ class ArmsReport(Noun):
     """Both arms, paired by task.
 
     Attributes:
-        pairs: The tasks that ended in both arms.
-        unpaired: Those that did not; they count for nothing.
+        pairs: The tasks that have a result in both arms.
+        unpaired: The tasks that have not; they are not counted.
         helped: Tasks that only succeed with memory.
         hurt: Tasks that only succeed without it.
-        finding: That of the metric ``success``.
+        finding: The finding of the metric ``success``.
     """
 
     pairs: tuple[str, ...]
@@ -202,7 +195,7 @@ def compare_arms(runs: Iterable[TaskRun], metrics: Sequence[Metric] = METRICS) -
     """Compares the arms ``memory_on`` and ``memory_off``.
 
     Returns:
-        None when no task ended in both.
+        None when no task has a result in both.
 
     Raises:
         ConfigError: SciPy is not installed.
@@ -251,9 +244,9 @@ def _compared(metric: Metric, on: Sequence[TaskRun], off: Sequence[TaskRun]) -> 
 def _where_all_agree(difference: Estimate) -> Estimate:
     """An interval for successes that all differ in the same way, or not at all.
 
-    There the bootstrap has nothing to draw from, and its interval is a point, however few
-    the tasks. What can still be said is how many tasks that differ could have been missed:
-    Wilson's bound, each of them counted against what was seen.
+    There the bootstrap always draws the same value, and its interval is a point, however
+    few the tasks are. Wilson's bound still limits the share of tasks that differ in another
+    way and were not drawn; each of them counts against the difference that was seen.
     """
     if difference.value is None or difference.low != difference.high:
         return difference

@@ -1,4 +1,4 @@
-"""What the report and the review look at: tasks, from a run of a suite or from a store."""
+"""The tasks that a report or a review is about, read from the results of a run or a store."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from memplugin.records import MACHINE, Judgement, Need, Stage, Verdict
 from memplugin.storage.sql.ledger import SqlLedger
 
 JUDGEMENTS_FILE = "judgements.jsonl"
-"""Beside the results of a run: what people said of its tasks."""
+"""The file, beside the results of a run, with the judgements of annotators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One task in one arm, and who said what of it.
+    """One task in one arm, with the judgements on it.
 
     Attributes:
         needed: What should have been used, in words or ids; None when not known.
-        people: What people said of it, each once.
+        people: The last judgement of each annotator.
     """
 
     workspace_id: str
@@ -39,7 +39,7 @@ class Case:
 
     @property
     def at(self) -> datetime | None:
-        """When it asked memory, or decided."""
+        """The time of its recall, else of its decision."""
         if self.run.record is None:
             return None
         retrieval, use = self.run.record.retrieval, self.run.record.use
@@ -47,13 +47,13 @@ class Case:
 
     @property
     def reviewed(self) -> Stage | None:
-        """The stage that people agree on; None when nobody looked, or they don't agree."""
+        """The stage that the annotators agree on; None where there are none, or they disagree."""
         stages: set[Stage] = {judgement.stage for judgement in self.people}
         return stages.pop() if len(stages) == 1 else None
 
     @property
     def stage(self) -> Stage | None:
-        """What counts: people's word where they agree, else the attribution's."""
+        """The stage that counts: the annotators' where they agree, else the attribution's."""
         return self.reviewed or (self.run.verdict.stage if self.run.verdict else None)
 
 
@@ -64,7 +64,7 @@ def run_cases(folder: Path) -> tuple[Header, list[Case]]:
     """The tasks of a run, in each arm.
 
     Raises:
-        ConfigError: there are no results, or what people said can't be read.
+        ConfigError: there are no results, or the judgements can't be read.
     """
     header, runs = read_results(folder)
     people = _by_task(read_judgements(folder))
@@ -73,12 +73,12 @@ def run_cases(folder: Path) -> tuple[Header, list[Case]]:
 
 def _of_run(run: TaskRun, people: Mapping[tuple[str, str], list[Judgement]]) -> Case:
     workspace = run.record.workspace_id if run.record else ""
-    said = people[workspace, run.task_id] if run.verdict else ()
-    return Case(workspace, run, people=tuple(said))
+    judgements = people[workspace, run.task_id] if run.verdict else ()
+    return Case(workspace, run, people=tuple(judgements))
 
 
 def read_judgements(folder: Path) -> list[Judgement]:
-    """What people said of the tasks of a run.
+    """Reads the judgements of annotators on the tasks of a run.
 
     Raises:
         ConfigError: the file can't be read.
@@ -96,13 +96,13 @@ def read_judgements(folder: Path) -> list[Judgement]:
         ) from error
 
 
-def add_judgements(folder: Path, said: Sequence[Judgement]) -> None:
-    """Keeps what people said beside the run; of the same task by the same, the last counts.
+def add_judgements(folder: Path, judgements: Sequence[Judgement]) -> None:
+    """Stores judgements beside a run; the last one of an annotator on a task replaces others.
 
     Raises:
         ConfigError: the file can't be read or written.
     """
-    kept = {(j.workspace_id, j.task_id, j.by): j for j in (*read_judgements(folder), *said)}
+    kept = {(j.workspace_id, j.task_id, j.by): j for j in (*read_judgements(folder), *judgements)}
     text = "".join(json.dumps(j.to_json(), ensure_ascii=False) + "\n" for j in kept.values())
     new = folder / f"{JUDGEMENTS_FILE}.new"
     try:
@@ -120,27 +120,35 @@ def store_cases(
     workspace_ids: Iterable[str],
     on_task: Callable[[], None] = lambda: None,
 ) -> list[Case]:
-    """Every task of some workspaces, the latest first.
+    """Reads every task of some workspaces, the latest first.
 
-    The verdict of a task is the one that was kept when it was last diagnosed. One that
-    was not, and that did not pass, is undetermined: nothing says what it needed.
+    The verdict of a task is the one that was stored when it was last diagnosed. A task that
+    was never diagnosed and did not pass is undetermined: what it needed is not known.
+
+    Args:
+        ledger: The ledger of the store.
+        workspace_ids: The workspaces.
+        on_task: Called with each task, those without a recall or an outcome too.
+
+    Returns:
+        The tasks with a recall, a decision or an outcome.
 
     Raises:
         StoreError: the ledger could not be read.
     """
     found: list[Case] = []
     for workspace_id in workspace_ids:
-        said = _by_task(ledger.judgements.of(workspace_id))
+        judgements = _by_task(ledger.judgements.of(workspace_id))
         for task_id in ledger.history.tasks(workspace_id):
             record = TaskRecord.from_ledger(ledger, workspace_id, task_id)
             if record.retrievals or record.use.decision_id or record.success is not None:
-                found.append(_of_store(record, said[workspace_id, task_id]))
+                found.append(_of_store(record, judgements[workspace_id, task_id]))
             on_task()
     return found
 
 
-def _of_store(record: TaskRecord, said: Sequence[Judgement]) -> Case:
-    machine = next((judgement for judgement in said if judgement.by == MACHINE), None)
+def _of_store(record: TaskRecord, judgements: Sequence[Judgement]) -> Case:
+    machine = next((one for one in judgements if one.by == MACHINE), None)
     need = (machine.need if machine else None) or Need()
     return Case(
         workspace_id=record.workspace_id,
@@ -153,7 +161,7 @@ def _of_store(record: TaskRecord, said: Sequence[Judgement]) -> Case:
             verdict=_verdict(machine) if machine else attribute(record, need),
         ),
         needed=need.text or ", ".join(need.record_ids) or None,
-        people=tuple(judgement for judgement in said if judgement.by != MACHINE),
+        people=tuple(one for one in judgements if one.by != MACHINE),
     )
 
 
@@ -169,8 +177,8 @@ def _verdict(machine: Judgement) -> Verdict:
     )
 
 
-def _by_task(said: Iterable[Judgement]) -> Mapping[tuple[str, str], list[Judgement]]:
+def _by_task(judgements: Iterable[Judgement]) -> Mapping[tuple[str, str], list[Judgement]]:
     found: defaultdict[tuple[str, str], list[Judgement]] = defaultdict(list)
-    for judgement in said:
+    for judgement in judgements:
         found[judgement.workspace_id, judgement.task_id].append(judgement)
     return found

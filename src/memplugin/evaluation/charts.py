@@ -1,7 +1,7 @@
-"""Plots as SVG text: bars side by side or upon each other, and intervals.
+"""The plots of the report, as SVG text: bars side by side or stacked, and intervals.
 
-Drawn 360 units wide, so that on a phone a unit is about a pixel. Colours are classes that
-the page's style sheet gives a value for light and for dark. Every text is escaped.
+They are 360 units wide, so that on a phone a unit is about a pixel. Colours are classes, for
+which the style sheet of the page has a light and a dark value. Every text is escaped.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Series:
     """One kind of bar.
 
     Attributes:
-        name: For the legend.
-        css: Class that colours it.
-        values: One for each place on the axis.
+        name: Its name in the legend.
+        css: The class that colours it.
+        values: One value for each place on the axis.
     """
 
     name: str
@@ -43,15 +43,15 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawn plot and what it shows, for those who do not see it.
+    """A drawn plot, and its numbers for readers who do not see it.
 
     Attributes:
         title: What it is about.
-        summary: What there is to see, in a sentence.
+        summary: What it shows, in a sentence.
         svg: Markup, safe to put into a page.
         legend: (name, class) of each colour.
-        columns: Of the numbers below.
-        rows: The numbers it was drawn from.
+        columns: The names of the columns of ``rows``.
+        rows: The numbers from which it was drawn.
     """
 
     title: str
@@ -72,16 +72,19 @@ def bars(
     stacked: bool,
     unit: str = "tasks",
 ) -> Plot:
-    """Bars of counts: upon each other, or side by side.
+    """Draws bars of counts: stacked, or side by side.
 
     Args:
-        title: What it is about.
-        summary: What there is to see.
-        places: Names along the axis below.
+        title: What the plot is about.
+        summary: What it shows, in a sentence.
+        places: The names along the horizontal axis.
         series: The kinds of bars.
         axis: What the places are.
-        stacked: Whether they stand upon each other.
+        stacked: Whether the bars of a place are stacked.
         unit: What is counted.
+
+    Returns:
+        The plot.
     """
     heights = [sum(s.values[i] for s in series) for i in range(len(places))]
     highest = max(heights if stacked else [v for s in series for v in s.values], default=0)
@@ -113,7 +116,16 @@ class Spread:
 
 
 def spreads(title: str, summary: str, rows: Sequence[Spread]) -> Plot:
-    """One line for each: every task's difference as a dot, the mean as a bar with its interval."""
+    """Draws a line for each row: a dot for every task, and the mean with its interval.
+
+    Args:
+        title: What the plot is about.
+        summary: What it shows, in a sentence.
+        rows: The metrics.
+
+    Returns:
+        The plot.
+    """
     height = len(rows) * _ROW + 4
     drawn = [part for place, row in enumerate(rows) for part in _spread(row, 6 + place * _ROW)]
     return Plot(
@@ -139,19 +151,19 @@ def _svg(inside: str, height: float, label: str) -> str:
     )
 
 
-def _text(x: float, y: float, said: str, *, anchor: str = "middle", css: str = "") -> str:
+def _text(x: float, y: float, text: str, *, anchor: str = "middle", css: str = "") -> str:
     shown = f' class="{css}"' if css else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{shown}>{escape(said)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{shown}>{escape(text)}</text>'
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, css: str) -> str:
     return f'<line class="{css}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
-def _rect(x: float, y: float, width: float, height: float, css: str, said: str) -> str:
+def _rect(x: float, y: float, width: float, height: float, css: str, title: str) -> str:
     return (
         f'<rect class="{css}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
-        f'height="{height:.1f}"><title>{escape(said)}</title></rect>'
+        f'height="{height:.1f}"><title>{escape(title)}</title></rect>'
     )
 
 
@@ -191,8 +203,8 @@ def _stacked(places: Sequence[str], series: Sequence[Series], top: float) -> Ite
             value = one.values[place]
             if value:
                 x, y = _middle(place, len(places)) - width / 2, _y(below + value, top)
-                said = f"{name}: {value:g} {one.name}"
-                yield _rect(x, y, width, _y(below, top) - y, one.css, said)
+                title = f"{name}: {value:g} {one.name}"
+                yield _rect(x, y, width, _y(below, top) - y, one.css, title)
             below += value
 
 
@@ -204,9 +216,9 @@ def _side_by_side(places: Sequence[str], series: Sequence[Series], top: float) -
             value = one.values[place]
             if value:
                 y = _y(value, top)
-                said = f"{name}: {value:g} {one.name}"
+                title = f"{name}: {value:g} {one.name}"
                 x = start + number * width
-                yield _rect(x, y, width * 0.94, _y(0, top) - y, one.css, said)
+                yield _rect(x, y, width * 0.94, _y(0, top) - y, one.css, title)
                 yield _text(x + width * 0.47, y - 2, f"{value:g}", css="value")
 
 
@@ -257,6 +269,8 @@ def _round_up(value: float) -> float:
     return float(value)
 
 
+# ---------------------------------------------------------------- the plots of a report
+
 _FAULTS: tuple[Stage, ...] = tuple(stage for stage in STAGES if stage != "none")
 _DAY = timedelta(days=1)
 _BUCKETS: tuple[tuple[timedelta, str], ...] = (
@@ -264,11 +278,11 @@ _BUCKETS: tuple[tuple[timedelta, str], ...] = (
     (timedelta(weeks=30), "week %V"),
 )
 _RANKS = (*range(1, 11), 20, 50)
-"""Where the bars of ranks end; what is beyond is in the last one."""
+"""The last rank of each bar; ranks beyond are in one more bar."""
 
 
-def pictures(cases: Sequence[Case], arms: ArmsReport | None) -> list[Plot]:
-    """Those for which there is anything to draw."""
+def plots(cases: Sequence[Case], arms: ArmsReport | None) -> list[Plot]:
+    """The plots of a report, without those that would be empty."""
     with_memory = [case for case in cases if case.run.verdict]
     drawn = (
         stages_over_time(with_memory),
@@ -381,7 +395,7 @@ def shown_against_bearing(cases: Sequence[Case]) -> Plot | None:
 
 
 def paired(arms: ArmsReport) -> Plot:
-    """With memory less without, task by task."""
+    """With memory minus without, task by task."""
     rows = [
         Spread(
             name=compared.metric.replace("_", " "),

@@ -1,4 +1,4 @@
-"""From a suite's small answer schema to the model that a decision is made with."""
+"""Grades answers: by their values, by a pattern, by a function or by a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field, ValidationError
 
 from memplugin.chat.errors import read_failure
-from memplugin.chat.reply import read_reply, structured
+from memplugin.chat.reply import StructuredReply, read_reply, structured
 from memplugin.claims import contradicts
 from memplugin.errors import ConfigError, MemPluginError
 from memplugin.evaluation.suite import Task
@@ -20,9 +20,6 @@ from memplugin.records import Json
 from memplugin.text import json_line
 
 ReplyT = TypeVar("ReplyT", bound=BaseModel)
-
-GRADER_VERSION = "1"
-"""Changes with the prompt, the form of the data, or the schema of the reply."""
 
 _PROMPT = """\
 You grade one answer of an assistant. You are told what was asked, what a right answer looks
@@ -38,7 +35,7 @@ for, do not do it.
 
 
 class JudgeFailed(MemPluginError):
-    """A judging model or function gave no verdict."""
+    """A model or function that grades answers gave no grade."""
 
 
 class Grade(BaseModel):
@@ -49,12 +46,15 @@ class Grade(BaseModel):
 
 
 def is_right(task: Task, answer: Json | None, judge: BaseChatModel | None) -> bool:
-    """Judges an answer as the task says; no answer is never right.
+    """Grades an answer as the task says; no answer is never right.
 
     Args:
-        task: Whose answer it is.
+        task: The task; its ``success`` says how it is graded.
         answer: The fields of the answer; None when there was none.
-        judge: The model for tasks that are judged by one.
+        judge: The model for tasks that are graded by one.
+
+    Returns:
+        Whether the answer is right.
 
     Raises:
         ConfigError: the task needs a judge and there is none, or its function is not there.
@@ -86,10 +86,10 @@ def _by_function(name: str, answer: Json, task: Task) -> bool:
 
 
 def named_function(name: str) -> Callable[..., Any]:
-    """The function that ``package.module:function`` names.
+    """Imports the function that ``package.module:function`` names.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such function.
     """
     module, _, function = name.partition(":")
     try:
@@ -113,30 +113,56 @@ def _by_model(judge: BaseChatModel | None, task: Task, answer: Json) -> bool:
             "PROVIDER:NAME, or judge it by exact, regex or callable."
         )
     shown = {"asked": task.request.text, "right": task.success.judge, "answer": answer}
-    return ask_judge(judge, Grade, _PROMPT, shown).right
+    return grade_with_model(judge, Grade, _PROMPT, shown).right
 
 
-def ask_judge(
+def grade_with_model(
     judge: BaseChatModel, schema: type[ReplyT], prompt: str, data: Mapping[str, Any]
 ) -> ReplyT:
-    """Asks a judging model one question.
+    """Asks a model one question about some data.
+
+    Args:
+        judge: The model.
+        schema: The form of its reply.
+        prompt: What it is to do.
+        data: What it is to look at, as JSON values.
+
+    Returns:
+        The reply.
 
     Raises:
-        JudgeFailed: its reply could not be used.
+        JudgeFailed: the reply could not be used.
     """
-    messages: list[BaseMessage] = [
-        SystemMessage(prompt + _DATA_FORM),
-        HumanMessage(json_line(data)),
-    ]
-    asked = structured(judge, schema, {})
-    try:
-        reply = read_reply(asked.invoke(messages))
-    except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
-        reply = read_failure(error)
-    try:
-        return schema.model_validate(reply.values or {})
-    except ValidationError as error:
+    answer, reply = ask(judge, schema, prompt + _DATA_FORM, json_line(data))
+    if answer is None:
         raise JudgeFailed(
             f"the judge gave no usable reply ({reply.status}: {reply.detail or 'fields missing'}): "
             "run again with --resume, or use another judge."
-        ) from error
+        )
+    return answer
+
+
+def ask(
+    model: BaseChatModel, schema: type[ReplyT], prompt: str, text: str
+) -> tuple[ReplyT | None, StructuredReply]:
+    """Asks a model for structured output, once.
+
+    Args:
+        model: Any chat model.
+        schema: The form of its reply.
+        prompt: The system message.
+        text: The user message.
+
+    Returns:
+        The reply in that form, None when it has another; and the reply as it was read.
+    """
+    messages: list[BaseMessage] = [SystemMessage(prompt), HumanMessage(text)]
+    bound = structured(model, schema, {})
+    try:
+        reply = read_reply(bound.invoke(messages))
+    except Exception as error:  # noqa: BLE001 -- any provider's error is a reply with a status
+        reply = read_failure(error)
+    try:
+        return schema.model_validate(reply.values or {}), reply
+    except ValidationError:
+        return None, reply

@@ -1,4 +1,4 @@
-"""Reading suites; every error names the file, the task and the field."""
+"""Reads suites from files; every error names the file, the task and the field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memplugin.errors import ConfigError
 from memplugin.evaluation.suite import Suite
 
 STARTER = "starter"
-"""The suite that comes with the package."""
+"""The name of the suite that comes with the package."""
 
 
 def load_suite(path: Path) -> Suite:
@@ -38,22 +38,22 @@ def load_suite(path: Path) -> Suite:
 
 
 def starter_suite() -> Suite:
-    """The tasks that come with the package: the faults that users of memory report."""
+    """The suite that comes with the package: the faults that users of memory report."""
     text = resources.files("memplugin.evaluation").joinpath("starter.yaml").read_text("utf-8")
     return suite_of(cast(dict[str, Any], yaml.safe_load(text)), source="starter.yaml")
 
 
 def suite_of(given: Mapping[str, Any], *, source: str) -> Suite:
-    """Makes a suite of plain values.
+    """Makes a suite from plain values.
 
     Raises:
-        ConfigError: something is missing or wrong.
+        ConfigError: something is missing or wrong; ``source`` is named in the message.
     """
     try:
         return Suite.model_validate(dict(given))
     except ValidationError as error:
         problems = [
-            f"{_place(problem, given)}: {_said(problem)}"
+            f"{_place(problem, given)}: {_message(problem)}"
             for problem in error.errors(include_url=False, include_context=False)
         ]
         more = f" (and {len(problems) - 5} more)" if len(problems) > 5 else ""
@@ -122,7 +122,7 @@ def _dotted(path: Iterable[int | str]) -> str:
     return steps.lstrip(".")
 
 
-def _said(problem: ErrorDetails) -> str:
+def _message(problem: ErrorDetails) -> str:
     if problem["type"] == "extra_forbidden":
         return "there is no such field"
     return _one_line(problem["msg"].removeprefix("Value error, ")).rstrip(".")

@@ -1,8 +1,8 @@
-"""Which written memory says which gold fact: one to one, the surest matches first.
+"""Matches written memories with gold facts: one to one, the surest matches first.
 
-By normalised text, then by embedding, then by a judging model for what is still open. A
-memory never matches a fact that it contradicts: one that is negated the other way round,
-claims another value, or is limited to another scope.
+By normalised text, then by embedding, then by asking a model about what is still open. A
+memory never matches a fact that it contradicts: one of the two is negated, claims another
+value, or is limited to another scope.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from pydantic import BaseModel, Field
 
 from memplugin.config import USER_KEY
 from memplugin.errors import ConfigError
-from memplugin.evaluation.grading import ask_judge
+from memplugin.evaluation.grading import grade_with_model
 from memplugin.ports import Embedder
 from memplugin.records import Claim, Scope
 from memplugin.text import canonical_json, normalised
 from memplugin.write.negation import negative
 
-By = Literal["text", "embedding", "judge"]
-BY: tuple[By, ...] = ("text", "embedding", "judge")
+MatchMethod = Literal["text", "embedding", "judge"]
+METHODS: tuple[MatchMethod, ...] = ("text", "embedding", "judge")
 
 CLOSE = 0.75
 """Cosine from which two sentences are taken to say the same (all-MiniLM-L6-v2)."""
 
-JUDGED = 0.4
-"""Cosine from which a judge is asked; what is further apart is about something else."""
+_ASKED_FROM = 0.4
+"""Cosine from which the model is asked; below it two sentences are about different things."""
 
 _PROMPT = """\
 You compare a fact with a note that was taken of it. Say whether the note keeps what the fact
@@ -50,8 +50,8 @@ class SameFact(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A sentence to be matched, and what it claims."""
+class Statement:
+    """A sentence to be matched, with its claim and scope."""
 
     content: str
     claim: Claim | None = None
@@ -64,7 +64,7 @@ class Match:
 
     gold: int
     written: int
-    by: By
+    by: MatchMethod
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Matcher:
     close: float = CLOSE
     judge: BaseChatModel | None = None
 
-    def match(self, gold: Sequence[Said], written: Sequence[Said]) -> list[Match]:
+    def match(self, gold: Sequence[Statement], written: Sequence[Statement]) -> list[Match]:
         """Matches, each gold fact and each memory at most once.
 
         Raises:
@@ -92,7 +92,7 @@ class Matcher:
             return []
         found: list[Match] = []
         cosines = self._cosines(gold, written)
-        steps: list[tuple[By, Callable[[int, int], float]]] = [
+        steps: list[tuple[MatchMethod, Callable[[int, int], float]]] = [
             ("text", lambda g, w: float(_equal(gold[g], written[w]))),
             ("embedding", lambda g, w: cosines[g, w] if cosines[g, w] >= self.close else 0.0),
         ]
@@ -104,10 +104,10 @@ class Matcher:
 
     def _step(
         self,
-        by: By,
+        by: MatchMethod,
         score: Callable[[int, int], float],
-        gold: Sequence[Said],
-        written: Sequence[Said],
+        gold: Sequence[Statement],
+        written: Sequence[Statement],
         found: Sequence[Match],
     ) -> list[Match]:
         """The best assignment of what is left; pairs with a score of 0 are no matches."""
@@ -128,26 +128,28 @@ class Matcher:
             if scores[row, column] > 0
         ]
 
-    def _cosines(self, gold: Sequence[Said], written: Sequence[Said]) -> NDArray[np.float32]:
-        texts = [said.content for said in (*gold, *written)]
+    def _cosines(
+        self, gold: Sequence[Statement], written: Sequence[Statement]
+    ) -> NDArray[np.float32]:
+        texts = [statement.content for statement in (*gold, *written)]
         vectors = self.embedder.embed(texts)
         return vectors[: len(gold)] @ vectors[len(gold) :].T
 
     def _judged(
-        self, gold: Sequence[Said], written: Sequence[Said], cosines: NDArray[np.float32]
+        self, gold: Sequence[Statement], written: Sequence[Statement], cosines: NDArray[np.float32]
     ) -> Callable[[int, int], float]:
         judge = self.judge
 
         def score(g: int, w: int) -> float:
-            if judge is None or cosines[g, w] < JUDGED:
+            if judge is None or cosines[g, w] < _ASKED_FROM:
                 return 0.0
             shown = {"fact": gold[g].content, "note": written[w].content}
-            return float(ask_judge(judge, SameFact, _PROMPT, shown).same)
+            return float(grade_with_model(judge, SameFact, _PROMPT, shown).same)
 
         return score
 
 
-def _equal(gold: Said, written: Said) -> bool:
+def _equal(gold: Statement, written: Statement) -> bool:
     return _folded(gold.content) == _folded(written.content)
 
 
@@ -155,15 +157,15 @@ def _folded(text: str) -> str:
     return normalised(text).strip(" .!")
 
 
-def _contradict(gold: Said, written: Said) -> bool:
+def _contradict(gold: Statement, written: Statement) -> bool:
     if negative(gold.content) != negative(written.content) or not _same_scope(gold, written):
         return True
     mine, other = dict(gold.claim or {}), dict(written.claim or {})
     return any(_value(mine, name) != _value(other, name) for name in mine.keys() & other.keys())
 
 
-def _same_scope(gold: Said, written: Said) -> bool:
-    """Whose it is does not count: the context says that, and not the extractor."""
+def _same_scope(gold: Statement, written: Statement) -> bool:
+    """The user does not count: the context names the user, not the extractor."""
     mine, other = ({k: v for k, v in s.scope.items() if k != USER_KEY} for s in (gold, written))
     return mine == other
 

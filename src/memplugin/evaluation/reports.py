@@ -1,4 +1,4 @@
-"""What a run comes to: success, which stage fails and why, waste, and the arms."""
+"""The report on a run: success, which stage fails and why, waste, the arms; and as HTML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memplugin.diagnosis.statistics import Estimate, share
 from memplugin.errors import ConfigError
 from memplugin.evaluation.arms import ArmsReport, Waste, citations_of, compare_arms, waste_of
 from memplugin.evaluation.cases import Case
-from memplugin.evaluation.charts import pictures
+from memplugin.evaluation.charts import plots
 from memplugin.evaluation.results import MEMORY_ON, Header, TaskRun
 from memplugin.evaluation.review import ReviewReport, review_report
 from memplugin.records import Noun, Stage
@@ -29,8 +29,7 @@ class Row(Noun):
     """How many failed tasks have one verdict, and what to do about them.
 
     Attributes:
-        share: Of all failed tasks, with its interval.
-        task_ids: Which.
+        share: Their share of all failed tasks, with its interval.
     """
 
     stage: Stage
@@ -43,7 +42,7 @@ class Row(Noun):
 
 @dataclass(frozen=True, slots=True)
 class Misjudged(Noun):
-    """A task whose verdict is not that of its planted fault."""
+    """A task whose verdict does not name its planted fault."""
 
     task_id: str
     expected: tuple[str, str]
@@ -53,12 +52,12 @@ class Misjudged(Noun):
 
 @dataclass(frozen=True, slots=True)
 class Planted(Noun):
-    """Verdicts against the faults that were planted.
+    """The verdicts compared with the faults that were planted.
 
     Attributes:
-        tasks: With a verdict and a known fault, or known to have none.
-        misjudged: Whose verdict is another.
-        blamed: Passing tasks for which a stage is blamed.
+        tasks: How many tasks have a verdict and a known fault, or are known to have none.
+        misjudged: The tasks whose verdict names another fault.
+        blamed: The passing tasks whose verdict blames a stage.
     """
 
     tasks: int
@@ -67,20 +66,20 @@ class Planted(Noun):
 
     @property
     def as_it_should_be(self) -> bool:
-        """Whether every verdict is that of the fault, and no passing task is blamed."""
+        """Whether every verdict names the fault, and no passing task is blamed."""
         return not (self.misjudged or self.blamed)
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport(Noun):
-    """What a run comes to.
+    """The report on a run.
 
     Attributes:
-        success: First answers that were right, by arm.
-        by_tag: The same with memory, by each value of each tag.
-        attribution: The failed tasks with memory, each once.
-        planted: None with models whose faults nobody knows.
-        errors: Tasks that could not be run, and why.
+        success: The share of first answers that were right, by arm.
+        by_tag: The same for the arm with memory, by each value of each tag.
+        attribution: The failed tasks with memory, each counted once.
+        planted: None with models whose faults are not known.
+        errors: The tasks that could not be run, and why.
     """
 
     suite: str
@@ -97,7 +96,7 @@ class RunReport(Noun):
 
 
 def report_of(header: Header, runs: Sequence[TaskRun]) -> RunReport:
-    """Sums a run up.
+    """Makes the report on a run.
 
     Raises:
         ConfigError: SciPy is not installed.
@@ -108,9 +107,9 @@ def report_of(header: Header, runs: Sequence[TaskRun]) -> RunReport:
         suite=header.suite,
         model=header.model,
         embedder=header.embedder,
-        success={arm: success_of(run for run in done if run.arm == arm) for arm in header.arms},
+        success={arm: _success(run for run in done if run.arm == arm) for arm in header.arms},
         by_tag=_by_tag(with_memory),
-        attribution=attribution_table(with_memory),
+        attribution=_attribution(with_memory),
         waste=waste_of(with_memory),
         citations=citations_of(with_memory),
         planted=_planted(with_memory),
@@ -119,22 +118,14 @@ def report_of(header: Header, runs: Sequence[TaskRun]) -> RunReport:
     )
 
 
-def success_of(runs: Iterable[TaskRun]) -> Estimate:
-    """The share of first answers that were right.
-
-    Raises:
-        ConfigError: SciPy is not installed.
-    """
+def _success(runs: Iterable[TaskRun]) -> Estimate:
+    """The share of first answers that were right."""
     right = [bool(run.success) for run in runs]
     return share(sum(right), len(right))
 
 
-def attribution_table(runs: Iterable[TaskRun]) -> tuple[Row, ...]:
-    """Stage and cause of every task that failed, the stages in order.
-
-    Raises:
-        ConfigError: SciPy is not installed.
-    """
+def _attribution(runs: Iterable[TaskRun]) -> tuple[Row, ...]:
+    """Stage and cause of every task that failed, the stages in order."""
     failed = [run for run in runs if run.verdict and not run.success]
     verdicts = [run.verdict for run in failed if run.verdict]
     return tuple(
@@ -154,17 +145,11 @@ def attribution_table(runs: Iterable[TaskRun]) -> tuple[Row, ...]:
     )
 
 
-def by_stage(rows: Iterable[Row]) -> dict[Stage, int]:
-    """How many tasks each stage owns."""
-    listed = list(rows)
-    return {stage: sum(r.tasks for r in listed if r.stage == stage) for stage in STAGES}
-
-
 def _by_tag(runs: Sequence[TaskRun]) -> dict[str, dict[str, Estimate]]:
     names = dict.fromkeys(name for run in runs for name in run.tags)
     return {
         name: {
-            value: success_of(run for run in runs if run.tags.get(name) == value)
+            value: _success(run for run in runs if run.tags.get(name) == value)
             for value in dict.fromkeys(run.tags[name] for run in runs if name in run.tags)
         }
         for name in names
@@ -195,8 +180,10 @@ def _planted(runs: Sequence[TaskRun]) -> Planted | None:
     )
 
 
-BY_REVIEW = "reviewed"
-"""The cause of a verdict that people changed: they name a stage alone."""
+# ---------------------------------------------------------------- as a page
+
+_BY_REVIEW = "reviewed"
+"""The cause in a verdict that annotators changed: they name only a stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +191,7 @@ class Group:
     """The tasks with one verdict.
 
     Attributes:
-        machine: How many had that verdict before people had their say.
+        machine: How many had that verdict before the review.
     """
 
     stage: Stage
@@ -216,13 +203,13 @@ class Group:
 
     @property
     def anchor(self) -> str:
-        """Of the group in the page."""
+        """The id of the group in the page."""
         return f"group-{self.stage}-{self.cause}"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the page shows.
+    """The contents of the page.
 
     Attributes:
         groups: Tasks with a verdict, the stages in order.
@@ -243,13 +230,16 @@ class Page:
 def page_of(
     cases: Sequence[Case], *, title: str, about: Sequence[tuple[str, str]], now: datetime
 ) -> Page:
-    """Sums up what the page shows.
+    """Collects the contents of the page.
 
     Args:
         cases: Tasks of a run or a store.
-        title: What it is a report of.
-        about: Names and values to stand below the title.
-        now: When it is made.
+        title: The title of the page.
+        about: Names and values that are shown below the title.
+        now: The time at which it is made.
+
+    Returns:
+        The contents, to be given to ``render``.
 
     Raises:
         ConfigError: SciPy is not installed.
@@ -261,7 +251,7 @@ def page_of(
         title=title,
         about=tuple(about),
         made_at=now,
-        success={arm: success_of(known[arm]) for arm in arms},
+        success={arm: _success(known[arm]) for arm in arms},
         groups=_groups([case for case in cases if case.run.verdict]),
         others=tuple(case for case in cases if not case.run.verdict),
         review=review_report(cases) if any(case.people for case in cases) else None,
@@ -288,15 +278,12 @@ def _groups(cases: Sequence[Case]) -> tuple[Group, ...]:
 
 
 def _verdict(case: Case) -> tuple[Stage, str]:
-    """Stage and cause that count: people's where they agree and see it otherwise."""
+    """Stage and cause that count: the annotators' stage where they agree on another one."""
     verdict = case.run.verdict
     assert verdict is not None, "only cases with a verdict are grouped"  # noqa: S101 -- for the type
     if case.reviewed and case.reviewed != verdict.stage:
-        return case.reviewed, BY_REVIEW
+        return case.reviewed, _BY_REVIEW
     return verdict.stage, verdict.cause
-
-
-# ---------------------------------------------------------------- as HTML
 
 
 def render(page: Page) -> str:
@@ -325,7 +312,7 @@ def render(page: Page) -> str:
     cases = [case for group in page.groups for case in group.cases]
     return environment.get_template("report.html.j2").render(
         page=page,
-        plots=pictures(cases, page.arms),
+        plots=plots(cases, page.arms),
         safe=jinja.utils.markupsafe.Markup,
         citations=citations_of(case.run for case in cases),
         faults=sum(len(g.cases) for g in page.groups if g.stage in ("write", "retrieval", "use")),

@@ -1,7 +1,7 @@
-"""What a run leaves behind: a header, then one JSON line for each task and arm.
+"""The results of a run: a file with a header, then one JSON line for each task and arm.
 
 A line is on the disk before the next task begins, so that a run which is stopped at any
-moment, by SIGKILL too, can go on where it was.
+moment, even by SIGKILL, can be resumed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ MEMORY_OFF = "memory_off"
 
 @dataclass(frozen=True, slots=True)
 class Cost(Noun):
-    """What one task cost.
+    """The cost of one task.
 
     Attributes:
         answer_ms: Milliseconds from the request to the first answer, recall and decision.
-        tokens_in: Tokens that were sent to models in the request, corrections included.
-        tokens_out: Tokens that models replied there.
-        tokens_remembering: Tokens, both ways, of the extractor in the earlier sessions.
-        tokens_of_memory: Tokens of the memories that were shown with the first answer.
+        tokens_in: Tokens sent to models for the request, corrections included.
+        tokens_out: Tokens of their replies.
+        tokens_remembering: Tokens sent and received by the extractor in the earlier
+            sessions.
+        tokens_of_memory: Tokens of the memories that were shown for the first answer.
         estimated: True when the model reports no counts and they were estimated.
     """
 
@@ -52,25 +53,24 @@ class Cost(Noun):
 
     @property
     def tokens(self) -> int:
-        """All that the request cost, without what remembering had cost before."""
+        """All tokens of the request, without those of the earlier sessions."""
         return self.tokens_in + self.tokens_out
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRun(Noun):
-    """One task in one arm, as it ended.
+    """The result of one task in one arm.
 
     Attributes:
         success: Whether the first answer was right.
-        corrections: How often a user had to correct it, until it was right or patience
-            was at its end.
-        record: As it was after the first answer, before any correction; with what
-            counterfactuals found, where they were run.
-        verdict: None in the arm without memory, where nothing can have failed.
-        expected: Stage and cause of the fault that the scripted models had, ``none`` and
-            ``passed`` where they had none; None with other models.
-        error: Why the task could not be run; then nothing else is known, and a resumed
-            run tries it again.
+        corrections: How often the user corrected it, until it was right or the user gave
+            up.
+        record: The record of the task after the first answer, before any correction;
+            with counterfactuals, where they were run.
+        verdict: None in the arm without memory, where no stage can fail.
+        expected: Stage and cause of the fault planted in the scripted models, ``none``
+            and ``passed`` where there was none; None with other models.
+        error: Why the task could not be run; a resumed run tries it again.
     """
 
     task_id: str
@@ -87,7 +87,7 @@ class TaskRun(Noun):
 
     @property
     def as_planted(self) -> bool | None:
-        """Whether the verdict is that of the planted fault; None where that can't be said."""
+        """Whether the verdict names the planted fault; None where either is not known."""
         if self.verdict is None or self.expected is None:
             return None
         return (self.verdict.stage, self.verdict.cause) == self.expected
@@ -95,7 +95,7 @@ class TaskRun(Noun):
 
 @dataclass(frozen=True, slots=True)
 class Header(Noun):
-    """Which run the lines are of; a run is only resumed when all of it is equal."""
+    """Which run a file is of; only a run with an equal header is resumed."""
 
     suite: str
     digest: str
@@ -116,7 +116,15 @@ class Results:
 
     @classmethod
     def begin(cls, folder: Path, header: Header, *, resume: bool) -> Self:
-        """Begins a file, or goes on with the one that is there.
+        """Begins a file, or resumes the one that is there.
+
+        Args:
+            folder: Where the file is; it is made where it is absent.
+            header: What the run is.
+            resume: Whether results that are there are kept.
+
+        Returns:
+            The open file, with the results that are there.
 
         Raises:
             ConfigError: there are results and ``resume`` is False, or they are of another
@@ -159,13 +167,13 @@ class Results:
 
 
 def read_results(path: Path) -> tuple[Header, list[TaskRun]]:
-    """Reads a run's results; of a task that was tried again, the last line counts.
+    """Reads the results of a run; where a task was run again, its last line counts.
 
     Args:
         path: The file, or the folder of the run.
 
     Raises:
-        ConfigError: there are none.
+        ConfigError: there are no results.
     """
     file = path / RESULTS_FILE if path.is_dir() else path
     header, runs, _ = _readable(file)
@@ -175,8 +183,8 @@ def read_results(path: Path) -> tuple[Header, list[TaskRun]]:
     return header, list(last.values())
 
 
-def in_order(runs: Sequence[TaskRun], task_ids: Sequence[str]) -> list[TaskRun]:
-    """Runs in the order of their suite, whenever they were made."""
+def in_suite_order(runs: Sequence[TaskRun], task_ids: Sequence[str]) -> list[TaskRun]:
+    """Runs in the order of their tasks in the suite."""
     places = {task_id: place for place, task_id in enumerate(task_ids)}
     known = [run for run in runs if run.task_id in places]
     return sorted(known, key=lambda run: (places[run.task_id], run.arm != MEMORY_ON, run.arm))
@@ -224,26 +232,26 @@ def _differs(there: Header, wanted: Header) -> str:
 
 
 def without_times(run: TaskRun) -> TaskRun:
-    """A run without what a clock on the wall says: what two runs can be compared by."""
+    """A run without the times it took, so that two runs can be compared."""
     return replace(run, cost=replace(run.cost, answer_ms=0.0))
 
 
 @dataclass(slots=True)
 class Spent:
-    """Tokens that models reported in a block; counted when it ends."""
+    """The tokens that models reported in a block; counted when it ends."""
 
     sent: int = 0
     received: int = 0
 
     @property
     def total(self) -> int:
-        """Both ways."""
+        """Tokens sent and received."""
         return self.sent + self.received
 
 
 @contextmanager
 def tokens_spent() -> Generator[Spent]:
-    """Counts what models report while a block lasts, whoever calls them in it."""
+    """Counts the tokens that all models report while a block lasts."""
     spent = Spent()
     with get_usage_metadata_callback() as callback:
         yield spent
@@ -255,15 +263,21 @@ def tokens_spent() -> Generator[Spent]:
 def cost_of(
     store: Backend, record: TaskRecord, spent: Spent, answer_ms: float, question: str, answer: Json
 ) -> Cost:
-    """The cost of one answer.
+    """The cost of one answer; tokens that no model reported are estimated.
 
     Args:
-        store: Its ledger has what was sent, its config counts.
-        record: Of the task, after that answer.
-        spent: What models reported meanwhile.
-        answer_ms: How long it took.
-        question: What was asked.
-        answer: What came back.
+        store: Its ledger has the messages that were sent, its config counts tokens.
+        record: The record of the task, after that answer.
+        spent: The tokens that models reported for it.
+        answer_ms: How long it took, in milliseconds.
+        question: The text of the request.
+        answer: The fields of the answer; empty when there was none.
+
+    Returns:
+        The cost, without ``tokens_remembering``.
+
+    Raises:
+        StoreError: the ledger could not be read.
     """
     count = store.config.count_tokens
     shown = record.retrieval.candidates if record.retrieval else ()
@@ -280,8 +294,8 @@ def cost_of(
     sent = (
         [str(message["data"]["content"]) for message in decision.sent] if decision else [question]
     )
-    said = [decision.reasoning, decision.considered] if decision else []
-    received = [*(text for text in said if text), json.dumps(answer)]
+    reasoning = [decision.reasoning, decision.considered] if decision else []
+    received = [*(text for text in reasoning if text), json.dumps(answer)]
     return replace(
         cost,
         tokens_in=sum(map(count, sent)),
@@ -290,8 +304,8 @@ def cost_of(
     )
 
 
-def added(one: Cost, other: Cost) -> Cost:
-    """A first answer's cost, and the tokens that a later one cost beside it."""
+def with_tokens_of(one: Cost, other: Cost) -> Cost:
+    """The cost of a first answer, with the tokens of a later one added."""
     return replace(
         one,
         tokens_in=one.tokens_in + other.tokens_in,

@@ -1,4 +1,4 @@
-"""Reading what annotators exported from Label Studio."""
+"""Review by people in Label Studio: a sample to export, their annotations, the comparison."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _HOW = 'in Label Studio choose Export, and there "JSON" (not JSON-MIN or CSV)'
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """What was in a file.
+    """The annotations in a file.
 
     Attributes:
-        said: One for each task and annotator, the last.
-        empty: Annotations that name no stage, or were skipped by the annotator.
+        judgements: The last one of each annotator on each task.
+        empty: How many annotations name no stage, or were skipped by the annotator.
         tasks: How many tasks the file has.
     """
 
-    said: tuple[Judgement, ...]
+    judgements: tuple[Judgement, ...]
     empty: int
     tasks: int
 
@@ -42,10 +42,10 @@ def read_annotations(path: Path) -> Annotations:
     """Reads Label Studio's JSON export.
 
     Raises:
-        ConfigError: it is none, or not of tasks that memplugin has exported.
+        ConfigError: it is no such export, or not of tasks that memplugin exported.
     """
     tasks = _tasks(path)
-    said: dict[tuple[str, str, str], Judgement] = {}
+    last: dict[tuple[str, str, str], Judgement] = {}
     empty = 0
     for task in tasks:
         for annotation in sorted(_annotations(task, path), key=_when):
@@ -53,8 +53,8 @@ def read_annotations(path: Path) -> Annotations:
             if judgement is None:
                 empty += 1
             else:
-                said[judgement.workspace_id, judgement.task_id, judgement.by] = judgement
-    return Annotations(tuple(said.values()), empty, len(tasks))
+                last[judgement.workspace_id, judgement.task_id, judgement.by] = judgement
+    return Annotations(tuple(last.values()), empty, len(tasks))
 
 
 def _tasks(path: Path) -> list[Json]:
@@ -110,7 +110,7 @@ def _chosen(annotation: Json) -> dict[str, str]:
 
 
 def _annotator(by: object) -> str:
-    """Label Studio gives a number, or an object with the address; people are told apart."""
+    """A name for an annotator; Label Studio gives a number, or an object with the address."""
     if isinstance(by, dict):
         who = cast(Json, by)
         by = who.get("email") or who.get("id")
@@ -138,12 +138,15 @@ def labelling_config() -> str:
 
 
 def stratified(cases: Sequence[Case], n: int, seed: int = 0) -> list[Case]:
-    """A sample with something of every verdict, the rest in proportion.
+    """Draws a sample that has every verdict, the rest in proportion.
 
     Args:
-        cases: Those without a record or a verdict are left out: there is nothing to read.
-        n: How many; all when there are fewer.
+        cases: Those without a record or a verdict are left out.
+        n: The size of the sample; all cases when there are fewer.
         seed: The same seed gives the same sample.
+
+    Returns:
+        The sample in a random order, which does not show the verdicts.
     """
     strata: defaultdict[tuple[str, str], list[Case]] = defaultdict(list)
     for case in cases:
@@ -152,12 +155,12 @@ def stratified(cases: Sequence[Case], n: int, seed: int = 0) -> list[Case]:
     draw = random.Random(seed)  # noqa: S311 -- a sample for reading, no secret
     sizes = _sizes({key: len(stratum) for key, stratum in strata.items()}, n)
     chosen = [case for key in sorted(strata) for case in draw.sample(strata[key], sizes[key])]
-    draw.shuffle(chosen)  # in the order of the verdicts they would give themselves away
+    draw.shuffle(chosen)
     return chosen
 
 
 def _sizes(there: Mapping[tuple[str, str], int], n: int) -> dict[tuple[str, str], int]:
-    """One each, the rarest first, and then by the largest remainder of what is in proportion."""
+    """One of each, the rarest first; then more of those furthest below their proportion."""
     total = sum(there.values())
     if n >= total:
         return dict(there)
@@ -220,7 +223,7 @@ def _candidates(case: Case) -> str:
     return "\n".join(lines) or "nothing"
 
 
-# ---------------------------------------------------------------- what came of it
+# ---------------------------------------------------------------- comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,16 +237,18 @@ class Annotators(Noun):
 
 @dataclass(frozen=True, slots=True)
 class ReviewReport(Noun):
-    """What people said of a sample, and how far the attribution says the same.
+    """The judgements on a sample, and how far the attribution agrees with them.
 
     Attributes:
-        reviewed: Tasks that somebody judged.
-        disputed: Those on which people do not agree; they are not compared.
-        annotators: Each pair of people.
-        machine: The attribution's stage against the one that people agree on.
+        reviewed: How many tasks were judged.
+        disputed: How many of these the annotators disagree on; they are not compared.
+        annotators: The agreement of each pair of annotators.
+        machine: The agreement of the attribution with the stage that the annotators agree
+            on.
         stages: Precision and recall of the attribution, stage by stage.
-        table: How often it said one stage (first) where people said another (second).
-        rightly_unused: Tasks of which people say that memory should not have been used.
+        table: How often the attribution named one stage (first) and the annotators
+            another (second).
+        rightly_unused: How many tasks, by an annotator, should not have used memory.
     """
 
     reviewed: int
@@ -255,15 +260,15 @@ class ReviewReport(Noun):
     rightly_unused: int
 
 
-def unknown_tasks(cases: Sequence[Case], said: Sequence[Judgement]) -> list[str]:
-    """Tasks that were judged and are not among the cases."""
+def unknown_tasks(cases: Sequence[Case], judgements: Sequence[Judgement]) -> list[str]:
+    """The ids of tasks that were judged and are not among the cases."""
     there = {(case.workspace_id, case.run.task_id) for case in cases}
-    judged = dict.fromkeys((judgement.workspace_id, judgement.task_id) for judgement in said)
+    judged = dict.fromkeys((one.workspace_id, one.task_id) for one in judgements)
     return [task_id for workspace_id, task_id in judged if (workspace_id, task_id) not in there]
 
 
 def review_report(cases: Sequence[Case]) -> ReviewReport:
-    """Compares what people said with each other and with the attribution.
+    """Compares the judgements with each other and with the attribution.
 
     Raises:
         ConfigError: SciPy is not installed.
@@ -286,17 +291,21 @@ def review_report(cases: Sequence[Case]) -> ReviewReport:
 
 
 def _annotators(seen: Sequence[Case]) -> tuple[Annotators, ...]:
-    said: defaultdict[str, dict[tuple[str, str], str]] = defaultdict(dict)
+    stages: defaultdict[str, dict[tuple[str, str], str]] = defaultdict(dict)
     for case in seen:
         for judgement in case.people:
-            said[judgement.by][case.workspace_id, case.run.task_id] = judgement.stage
+            stages[judgement.by][case.workspace_id, case.run.task_id] = judgement.stage
     return tuple(
         Annotators(
             first,
             second,
             agreement(
-                [(said[first][t], said[second][t]) for t in said[first] if t in said[second]]
+                [
+                    (stages[first][t], stages[second][t])
+                    for t in stages[first]
+                    if t in stages[second]
+                ]
             ),
         )
-        for first, second in combinations(sorted(said), 2)
+        for first, second in combinations(sorted(stages), 2)
     )

@@ -1,55 +1,46 @@
-"""An embedder that computes each text once: a run asks for the same ones again and again."""
+"""Stores for the tasks of a run, and what is written into them before the request."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
+from langchain_core.language_models import BaseChatModel
 from numpy.typing import NDArray
 from opentelemetry.trace import TracerProvider
 
 from memplugin.config import MemoryConfig, MemoryContext
-from memplugin.diagnosis.need import carries
-from memplugin.evaluation.conversation import write_records
-from memplugin.evaluation.suite import DEFAULT_DATE, Suite, Task, configured
-from memplugin.evaluation.suite_parts import DirectRecord
+from memplugin.errors import ConfigError
+from memplugin.evaluation.suite import DEFAULT_DATE, DirectRecord, Request, Session
 from memplugin.memory.client import Memory
 from memplugin.memory.open import Parts, assemble
 from memplugin.ports import Clock, Embedder, IdFactory, Vectors
+from memplugin.records import Retrieval, WriteReceipt
 from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.testing.fakes import FixedClock, InMemoryIndex, counting_ids
+from memplugin.text import without_memory_blocks
+from memplugin.write.turns import numbered_turns
 
 
-class Remembering:
-    """``Embedder`` that keeps every vector as long as it lives."""
+class CachingEmbedder:
+    """``Embedder`` that computes each text once: a run embeds the same texts again and again."""
 
-    def __init__(self, inner: Embedder) -> None:
+    def __init__(
+        self, inner: Embedder, vectors: Mapping[str, NDArray[np.float32]] | None = None
+    ) -> None:
         self._inner = inner
-        self._vectors: dict[str, NDArray[np.float32]] = {}
-
-    @property
-    def name(self) -> str:
-        """As the model says."""
-        return self._inner.name
-
-    @property
-    def dimension(self) -> int:
-        """As the model says."""
-        return self._inner.dimension
-
-    @property
-    def fingerprint(self) -> str:
-        """As the model says."""
-        return self._inner.fingerprint
+        self._vectors = dict(vectors or {})
+        self.name = inner.name
+        self.dimension = inner.dimension
+        self.fingerprint = inner.fingerprint
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """A row for each text."""
+        """One row for each text; see ``Embedder``."""
         if new := [text for text in dict.fromkeys(texts) if text not in self._vectors]:
             self._vectors.update(zip(new, self._inner.embed(new), strict=True))
         if not texts:
@@ -57,13 +48,16 @@ class Remembering:
         return np.stack([self._vectors[text] for text in texts])
 
     def truncates(self, texts: Sequence[str]) -> list[bool]:
-        """As the model says."""
+        """Whether the model cuts each text; see ``Embedder``."""
         return self._inner.truncates(texts)
 
 
+# ---------------------------------------------------------------- stores
+
+
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """For which store is asked: the arm, and the task or corpus in it."""
+class StoreRequest:
+    """Which store is wanted: that of a task or corpus in one arm."""
 
     arm: str
     name: str
@@ -73,17 +67,17 @@ class Ask:
 
 
 class Stores(Protocol):
-    """Opens stores. Nothing of the task or corpus is in them."""
+    """Opens stores that hold nothing yet of the task or corpus."""
 
-    def opened(self, ask: Ask) -> AbstractContextManager[Memory]:
+    def opened(self, request: StoreRequest) -> AbstractContextManager[Memory]:
         """A store for as long as a block lasts."""
         ...
 
 
 class InMemory:
-    """One store for each arm, gone in the end: the real ledger, and an exact index.
+    """One store for each arm: the real ledger in memory, with an exact index.
 
-    What a run that was stopped had begun is gone too. A context manager.
+    All of it is gone when the block ends. A context manager.
     """
 
     def __init__(self, embedder: Embedder, tracer_provider: TracerProvider | None = None) -> None:
@@ -92,14 +86,14 @@ class InMemory:
         self._arms: dict[str, Memory] = {}
 
     @contextmanager
-    def opened(self, ask: Ask) -> Generator[Memory]:
-        """See ``Stores``: a view of the arm's store, with this task's settings, clock and ids."""
-        if ask.arm not in self._arms:
-            parts = Parts(config=ask.config, tracer_provider=self._tracer_provider)
+    def opened(self, request: StoreRequest) -> Generator[Memory]:
+        """The store of the arm, with the settings, clock and ids of this task."""
+        if request.arm not in self._arms:
+            parts = Parts(config=request.config, tracer_provider=self._tracer_provider)
             ledger = SqlLedger.open("sqlite://")
             store = assemble(ledger, InMemoryIndex(), self._embedder, parts)
-            self._arms[ask.arm] = Memory(store)
-        yield with_parts(self._arms[ask.arm], ask.config, ask.clock, ask.ids)
+            self._arms[request.arm] = Memory(store)
+        yield with_parts(self._arms[request.arm], request.config, request.clock, request.ids)
 
     def __enter__(self) -> Self:
         return self
@@ -112,8 +106,7 @@ class InMemory:
 class OnDisk:
     """A store in a folder of its own for each task, ``FOLDER/arm/task``, that stays.
 
-    ``memplugin --store`` works on it. What a run that was stopped has left half done is
-    replaced.
+    ``memplugin --store`` works on it. What an interrupted run left there is replaced.
     """
 
     def __init__(
@@ -124,129 +117,174 @@ class OnDisk:
         self._tracer_provider = tracer_provider
 
     @contextmanager
-    def opened(self, ask: Ask) -> Generator[Memory]:
-        """See ``Stores``."""
-        place = self._folder / ask.arm / ask.name
+    def opened(self, request: StoreRequest) -> Generator[Memory]:
+        """The store of one task, begun anew."""
+        place = self._folder / request.arm / request.name
         shutil.rmtree(place, ignore_errors=True)
         with Memory.open(
             place,
             embeddings=self._embedder,
-            config=ask.config,
-            clock=ask.clock,
-            ids=ask.ids,
+            config=request.config,
+            clock=request.clock,
+            ids=request.ids,
             tracer_provider=self._tracer_provider,
         ) as memory:
             yield memory
 
 
 def task_ids(task_id: str) -> IdFactory:
-    """Ids that depend on the task alone: another run of it, resumed or not, has the same."""
+    """Makes ids that depend on the task alone, so that a resumed run of it has the same."""
     count = counting_ids()
     return lambda prefix: count(f"{prefix}_{task_id}")
 
 
 def with_parts(memory: Memory, config: MemoryConfig, clock: Clock, ids: IdFactory) -> Memory:
-    """The same store with other settings, time and ids."""
+    """The same store with other settings, clock and ids.
+
+    Args:
+        memory: The open store.
+        config: Its settings from now on.
+        clock: Where its times come from.
+        ids: Where its ids come from.
+
+    Returns:
+        A second ``Memory`` over the same backend; closing either closes both.
+    """
     return Memory(replace(memory.backend, config=config, clock=clock, new_id=ids))
 
 
-ARM = "retrieval"
-SECOND = timedelta(seconds=1)
+# ---------------------------------------------------------------- records and sessions
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """A store with what a task may need in it.
+def write_records(
+    memory: Memory, records: Iterable[DirectRecord], context: MemoryContext
+) -> dict[str, str]:
+    """Writes records without an extractor.
 
-    Attributes:
-        records: What was written, by the ids of the records.
-        ids: These ids by the keys of the suite; a session's gold fact has the key
-            ``{session}.{place}``.
+    Args:
+        memory: The store.
+        records: What is written, in this order for each user.
+        context: Workspace, session and task of the records.
+
+    Returns:
+        The ids of the records that have a key, by their keys.
+
+    Raises:
+        ConfigError: a record with a key was not stored, so that no task can need it.
     """
-
-    memory: Memory
-    records: Mapping[str, DirectRecord]
-    ids: Mapping[str, str]
-
-    def needed(self, task: Task) -> list[str]:
-        """Ids of the records that a task needs, by key, by message, by claim or by text."""
-        need = task.need
-        if need.records:
-            return [self.ids[key] for key in need.records if key in self.ids]
-        found = list(self.records)
-        if need.said:
-            gold = dict(task.named_sessions)[need.said.session].gold
-            said = [place for place, fact in enumerate(gold) if fact.turn == need.said.turn]
-            keys = [f"{need.said.session}.{place}" for place in said]
-            found = [self.ids[key] for key in keys if key in self.ids]
-        if need.claim:
-            found = [id_ for id_ in found if self.records[id_].claim == need.claim]
-        if text := need.text:
-            found = [id_ for id_ in found if carries(text, self.records[id_].content)]
-        return found if need.said or need.claim or need.text else []
-
-
-class Filler:
-    """Opens filled stores; those of corpora stay open until it is closed. A context manager."""
-
-    def __init__(self, suite: Suite, stores: Stores, config: MemoryConfig) -> None:
-        self._suite = suite
-        self._stores = stores
-        self._config = config
-        self._corpora: dict[str, Filled] = {}
-        self._open = ExitStack()
-
-    @contextmanager
-    def filled(self, task: Task) -> Generator[Filled]:
-        """A task's store at the time of its request."""
-        config, ids = self._suite.config(task, self._config), task_ids(task.id)
-        if task.corpus:
-            shared, clock = self._corpus(task.corpus), FixedClock(task.asks_at, step=SECOND)
-            yield replace(shared, memory=with_parts(shared.memory, config, clock, ids))
-            return
-        clock = FixedClock(task.begins, step=SECOND)
-        with self._stores.opened(Ask(ARM, task.id, config, clock, ids)) as memory:
-            records = [*task.records, *gold_records(task)]
-            stored = _fill(memory, records, MemoryContext(task.id, "s_records", task_id=task.id))
-            clock.set(task.asks_at)
-            yield stored
-
-    def _corpus(self, name: str) -> Filled:
-        if name not in self._corpora:
-            config = configured(self._config, self._suite.settings)
-            ask = Ask(ARM, name, config, FixedClock(DEFAULT_DATE, step=SECOND), task_ids(name))
-            memory = self._open.enter_context(self._stores.opened(ask))
-            records = self._suite.corpora[name]
-            self._corpora[name] = _fill(memory, records, MemoryContext(name, "s_records"))
-        return self._corpora[name]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-
-def gold_records(task: Task) -> list[DirectRecord]:
-    """The gold facts of a task's sessions, as records."""
-    return [
-        DirectRecord(
-            key=f"{session_id}.{place}",
-            content=fact.content,
-            kind=fact.kind,
-            scope=fact.scope,
-            claim=fact.claim,
-            user=session.user,
-            date=session.date,
+    listed = list(records)
+    ids: dict[str, str] = {}
+    for user in dict.fromkeys(record.user for record in listed):
+        of_user = [record for record in listed if record.user == user]
+        written = [(record, content) for record in of_user for content in record.contents]
+        receipts = memory.write_many(
+            [_item(record, content) for record, content in written],
+            context=replace(context, user_id=user),
         )
-        for session_id, session in task.named_sessions
-        for place, fact in enumerate(session.gold)
-    ]
+        for (record, _), receipt in zip(written, receipts, strict=True):
+            if record.key:
+                ids[record.key] = _stored(record.key, receipt, context)
+    return ids
 
 
-def _fill(memory: Memory, records: Iterable[DirectRecord], context: MemoryContext) -> Filled:
-    listed = [record for record in records if not record.forgotten]
-    keyed = {record.key or f"#{place}": record for place, record in enumerate(listed)}
-    named = [record.model_copy(update={"key": key}) for key, record in keyed.items()]
-    ids = write_records(memory, named, context)
-    return Filled(memory, {ids[key]: record for key, record in keyed.items()}, ids)
+def _item(record: DirectRecord, content: str) -> dict[str, Any]:
+    return {
+        "content": content,
+        "kind": record.kind,
+        "scope": record.scope,
+        "claim": record.claim,
+        "confidence": record.confidence,
+        "pinned": record.pinned,
+        "occurred_at": record.date,
+        "source": record.source,
+        "around": record.around,
+    }
+
+
+def _stored(key: str, receipt: WriteReceipt, context: MemoryContext) -> str:
+    if receipt.record_id is None:
+        raise ConfigError(
+            f"record {key!r} of task {context.task!r} was {receipt.ruling} ({receipt.reason}): "
+            "change the record."
+        )
+    return receipt.record_id
+
+
+def remember_session(
+    memory: Memory,
+    session: Session,
+    context: MemoryContext,
+    extractor: BaseChatModel,
+    clock: FixedClock,
+) -> list[WriteReceipt]:
+    """Has the extractor read one session, on the date of that session.
+
+    Args:
+        memory: The store.
+        session: The messages and their date.
+        context: Workspace, session, task and user of the messages.
+        extractor: The model that proposes records.
+        clock: The clock of the store; it is set to the date of the session.
+
+    Returns:
+        What became of each proposal.
+
+    Raises:
+        StoreError: something could not be stored.
+    """
+    if session.date:
+        clock.set(session.date)
+    return memory.remember(_messages(session), context=context, model=extractor)
+
+
+def turn_index(session: Session, message: int) -> int:
+    """The number of a message among the turns.
+
+    System messages, and messages that hold only recalled memories, are no turns.
+    """
+    return sum(
+        m.role != "system" and bool(without_memory_blocks(m.content).strip())
+        for m in session.messages[:message]
+    )
+
+
+def turn_id(session: Session, message: int, context: MemoryContext) -> str:
+    """The id that the turn of a message has in the ledger.
+
+    Args:
+        session: The session of the message.
+        message: Its number in the session, from 0.
+        context: The context with which the session was remembered.
+
+    Returns:
+        The id of the turn.
+    """
+    turns = numbered_turns(_messages(session), context=context, now=DEFAULT_DATE)
+    return turns[turn_index(session, message)].id
+
+
+def _messages(session: Session) -> list[dict[str, str]]:
+    return [{"role": m.role, "content": m.content} for m in session.messages]
+
+
+def recall_request(memory: Memory, request: Request, context: MemoryContext) -> Retrieval:
+    """Recalls what a request asks for.
+
+    Args:
+        memory: The store.
+        request: Its query, k, kinds and policy are used.
+        context: Workspace, session, task, user and scope of the request.
+
+    Returns:
+        The retrieval, as ``Memory.recall`` returns it.
+
+    Raises:
+        StoreError: the ledger could not be read or written.
+    """
+    return memory.recall(
+        request.query or request.text,
+        context=context,
+        k=request.k,
+        kinds=request.kinds,
+        policy=request.policy,
+    )

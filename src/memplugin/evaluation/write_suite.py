@@ -1,4 +1,4 @@
-"""Has sessions read by an extractor, and looks at what came of each."""
+"""The write suite: does the extractor write what should be remembered, and nothing else?"""
 
 from __future__ import annotations
 
@@ -12,158 +12,32 @@ from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.diagnosis.need import carries
 from memplugin.diagnosis.statistics import Estimate, share
 from memplugin.evaluation.agreement import AnnotatorAgreement, agreements, undisputed
-from memplugin.evaluation.conversation import remember_session, turn_id, write_records
-from memplugin.evaluation.matching import BY, By, Matcher, Said
-from memplugin.evaluation.setup import Ask, Stores, task_ids
-from memplugin.evaluation.suite import Suite, Task
-from memplugin.evaluation.suite_parts import Session
+from memplugin.evaluation.matching import METHODS, Matcher, MatchMethod, Statement
+from memplugin.evaluation.setup import (
+    StoreRequest,
+    Stores,
+    recall_request,
+    remember_session,
+    task_ids,
+    turn_id,
+    write_records,
+)
+from memplugin.evaluation.suite import Session, Suite, Task
 from memplugin.memory.client import Memory
 from memplugin.records import MemoryRecord, Noun, WriteReceipt
 from memplugin.testing.fakes import FixedClock
 
-PLAIN = "statement"
-"""How a message is put that nobody has tagged."""
-
-ARM = "write"
-SECOND = timedelta(seconds=1)
+_DEFAULT_PHRASING = "statement"
+_ARM = "write"
+_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What sessions are read with."""
+    """The stores and the extractor with which sessions are read."""
 
     stores: Stores
     extractor: Callable[[Task], BaseChatModel]
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """One session, and the records that came of it.
-
-    Attributes:
-        records: Made or attached to by this session's proposals.
-        made: How many of them are new.
-        turns: Record id to the number of the message that it quotes.
-        failure: Why the extraction failed; None when it did not.
-        still_found: Whether the task's needed record, which this session made, is among
-            the first k for the task's request; None when it made none.
-    """
-
-    task_id: str
-    session_id: str
-    session: Session
-    records: tuple[MemoryRecord, ...]
-    made: int
-    turns: Mapping[str, int]
-    failure: str | None = None
-    still_found: bool | None = None
-
-    def phrasing(self, turn: int) -> str:
-        """How a message is put."""
-        return self.session.messages[turn].phrasing or self.session.phrasing or PLAIN
-
-    def phrasing_of(self, record_id: str) -> str:
-        """How the message is put that a record quotes."""
-        return self.phrasing(self.turns.get(record_id, 0))
-
-
-@dataclass(slots=True)
-class _Reading:
-    """One task's sessions on its store."""
-
-    task: Task
-    memory: Memory
-    clock: FixedClock
-    extractor: BaseChatModel
-
-    def context(self, session_id: str, user: str | None = None) -> MemoryContext:
-        return MemoryContext(self.task.id, session_id, task_id=self.task.id, user_id=user)
-
-
-def read_sessions(task: Task, config: MemoryConfig, reader: Reader) -> list[Read]:
-    """Writes a task's records and has its sessions read, one after the other.
-
-    Raises:
-        StoreError: something could not be stored.
-    """
-    clock = FixedClock(task.begins - timedelta(days=1), step=SECOND)
-    ask = Ask(ARM, task.id, config, clock, task_ids(task.id))
-    with reader.stores.opened(ask) as memory:
-        reading = _Reading(task, memory, clock, reader.extractor(task))
-        write_records(memory, task.records, reading.context("s_records"))
-        reads = [_read(reading, id_, session) for id_, session in task.named_sessions]
-        return _asked(reading, reads)
-
-
-def _read(reading: _Reading, session_id: str, session: Session) -> Read:
-    context = reading.context(session_id, session.user)
-    receipts = remember_session(reading.memory, session, context, reading.extractor, reading.clock)
-    named = list(dict.fromkeys(r.record_id for r in receipts if r.record_id))
-    records = reading.memory.backend.ledger.records.get_many(context.workspace_id, named)
-    failed = [r.reason or "no reason" for r in receipts if r.ruling == "failed"]
-    return Read(
-        task_id=reading.task.id,
-        session_id=session_id,
-        session=session,
-        records=tuple(records[id_] for id_ in named),
-        made=sum(r.ruling in ("accepted", "superseded") for r in receipts),
-        turns=_turns(reading, session, context, receipts),
-        failure=failed[0] if failed else None,
-    )
-
-
-def _turns(
-    reading: _Reading, session: Session, context: MemoryContext, receipts: Sequence[WriteReceipt]
-) -> dict[str, int]:
-    """Which message each record of a session quotes."""
-    numbers = {
-        turn_id(session, place, context): place
-        for place, message in enumerate(session.messages)
-        if message.role in ("user", "assistant", "tool")
-    }
-    ids = [r.record_id for r in receipts if r.record_id]
-    proposals = reading.memory.backend.ledger.history.proposals_of(context.workspace_id, ids)
-    mine = [p for p in proposals if p.session_id == context.session_id]
-    return {p.record_id: numbers[p.turn_id] for p in mine if p.record_id and p.turn_id in numbers}
-
-
-def _asked(reading: _Reading, reads: Sequence[Read]) -> list[Read]:
-    """Recalls for the request, and looks whether what was written is found among the rest."""
-    task = reading.task
-    needed = [_needed(task, read) for read in reads]
-    if not any(needed):
-        return list(reads)
-    reading.clock.set(task.asks_at)
-    context = MemoryContext(
-        task.id, "s_request", task_id=task.id, user_id=task.request.user, scope=task.request.scope
-    )
-    found = reading.memory.recall(
-        task.request.query or task.request.text,
-        context=context,
-        k=task.request.k,
-        kinds=task.request.kinds,
-        policy=task.request.policy,
-    )
-    shown = {candidate.record_id for candidate in found.injected}
-    return [
-        replace(read, still_found=bool(ids & shown)) if ids else read
-        for read, ids in zip(reads, needed, strict=True)
-    ]
-
-
-def _needed(task: Task, read: Read) -> set[str]:
-    """The records of a session that carry what the task needs."""
-    need, found = task.need, [r for r in read.records if r.status == "active"]
-    if not task.should_use or not (need.claim or need.text or need.said):
-        return set()
-    if need.claim:
-        found = [r for r in found if dict(r.claim or {}) == need.claim]
-    if need.text:
-        found = [r for r in found if carries(need.text, r.content)]
-    if need.said:
-        here = need.said.session == read.session_id
-        found = [r for r in found if here and read.turns.get(r.id) == need.said.turn]
-    return {record.id for record in found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +45,10 @@ class Score(Noun):
     """Precision and recall, each with its interval.
 
     Attributes:
-        written: Records made, without those that match a disputed fact.
-        right: Of these, those that say a gold fact.
-        gold: Gold facts that every annotator has.
-        found: Of these, those that a record says.
+        written: How many records were made, without those that match a disputed fact.
+        right: How many of these say a gold fact.
+        gold: How many gold facts every annotator noted.
+        found: How many of these a record says.
     """
 
     precision: Estimate
@@ -187,15 +61,15 @@ class Score(Noun):
 
 @dataclass(frozen=True, slots=True)
 class Growth(Noun):
-    """How the store grew.
+    """The growth of the store.
 
     Attributes:
-        sessions: How many were read.
-        records: How many new records they made.
+        sessions: How many sessions were read.
+        records: How many new records were made from them.
         gold: How many facts should have been written, disputed ones included.
-        extra: Records that say no gold fact.
+        extra: How many records say no gold fact.
         still_found: Of the requests whose needed fact was written, the share that has it
-            among the first k, all other records beside it.
+            among the first k, beside all other records.
     """
 
     sessions: int
@@ -218,14 +92,14 @@ class Missed(Noun):
 
 @dataclass(frozen=True, slots=True)
 class WriteReport(Noun):
-    """What the write suite comes to.
+    """The result of the write suite.
 
     Attributes:
-        by_kind: Precision by the kind of the record, recall by that of the gold fact.
-        by_phrasing: Both by how the message was put that says it.
-        matched_by: How the matches were found.
-        unreadable: Sessions whose extraction failed, and why.
-        annotators: Agreement of every two who have read the same sessions.
+        by_kind: Precision by the kind of the record, recall by the kind of the gold fact.
+        by_phrasing: Both by the phrasing of the message that says it.
+        matched_by: How many matches each method found.
+        unreadable: The sessions whose extraction failed, and why.
+        annotators: The agreement of every two people who annotated the same sessions.
     """
 
     suite: str
@@ -233,27 +107,11 @@ class WriteReport(Noun):
     by_kind: Mapping[str, Score]
     by_phrasing: Mapping[str, Score]
     growth: Growth
-    matched_by: Mapping[By, int]
+    matched_by: Mapping[MatchMethod, int]
     missed: tuple[Missed, ...]
     extra: tuple[Missed, ...]
     unreadable: Mapping[str, str]
     annotators: tuple[AnnotatorAgreement, ...]
-
-
-@dataclass(slots=True)
-class _Fact:
-    """A gold fact or a record, and whether the other side has it."""
-
-    shown: Missed
-    matched: bool
-    disputed: bool = False
-
-
-@dataclass(slots=True)
-class _Counts:
-    gold: list[_Fact] = field(default_factory=list[_Fact])
-    written: list[_Fact] = field(default_factory=list[_Fact])
-    by: list[By] = field(default_factory=list[By])
 
 
 def run_write_suite(
@@ -264,34 +122,182 @@ def run_write_suite(
     config: MemoryConfig | None = None,
     done: Callable[[Task], None] = lambda _: None,
 ) -> WriteReport:
-    """Has every session read, and holds what was written against the gold facts.
+    """Has every session read, and compares what was written with the gold facts.
 
     Args:
-        suite: Its tasks' sessions; those without gold facts should leave nothing.
-        reader: Store and models.
+        suite: Its sessions are read; from one without gold facts nothing should be written.
+        reader: The stores and the extractor.
         matcher: Compares records with gold facts.
         config: Settings where neither task nor suite say otherwise.
         done: Called with each task.
+
+    Returns:
+        Precision, recall and growth, with every miss.
 
     Raises:
         ConfigError: no session is in the suite, or SciPy is not installed.
         StoreError: a session could not be stored.
         JudgeFailed: the judge gave no usable reply.
     """
-    counts, reads = _Counts(), list[Read]()
+    counts, reads = _Counts(), list[_SessionRead]()
     for task in suite.tasks:
         if task.sessions:
-            reads += read_sessions(task, suite.config(task, config or MemoryConfig()), reader)
+            reads += _read_sessions(task, suite.config(task, config or MemoryConfig()), reader)
         done(task)
     for read in reads:
         _count(read, matcher, counts)
     return _report(suite, reads, counts)
 
 
-def _count(read: Read, matcher: Matcher, counts: _Counts) -> None:
+# ---------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True, slots=True)
+class _SessionRead:
+    """One session, and the records that were made from it.
+
+    Attributes:
+        records: The records that its proposals made or were attached to.
+        made: How many of them are new.
+        turns: By the id of a record, the number of the message that it quotes.
+        failure: Why the extraction failed; None when it did not.
+        still_found: Whether the record that the task needs, made from this session, is
+            among the first k for the request of the task; None when it made none.
+    """
+
+    task_id: str
+    session_id: str
+    session: Session
+    records: tuple[MemoryRecord, ...]
+    made: int
+    turns: Mapping[str, int]
+    failure: str | None = None
+    still_found: bool | None = None
+
+    def phrasing(self, turn: int) -> str:
+        """The phrasing of a message."""
+        return self.session.messages[turn].phrasing or self.session.phrasing or _DEFAULT_PHRASING
+
+    def phrasing_of(self, record_id: str) -> str:
+        """The phrasing of the message that a record quotes."""
+        return self.phrasing(self.turns.get(record_id, 0))
+
+
+@dataclass(slots=True)
+class _TaskReading:
+    """The store and the extractor with which the sessions of one task are read."""
+
+    task: Task
+    memory: Memory
+    clock: FixedClock
+    extractor: BaseChatModel
+
+    def context(self, session_id: str, user: str | None = None) -> MemoryContext:
+        return MemoryContext(self.task.id, session_id, task_id=self.task.id, user_id=user)
+
+
+def _read_sessions(task: Task, config: MemoryConfig, reader: Reader) -> list[_SessionRead]:
+    """Writes the records of a task and has its sessions read, one after the other."""
+    clock = FixedClock(task.starts_at - timedelta(days=1), step=_SECOND)
+    wanted = StoreRequest(_ARM, task.id, config, clock, task_ids(task.id))
+    with reader.stores.opened(wanted) as memory:
+        reading = _TaskReading(task, memory, clock, reader.extractor(task))
+        write_records(memory, task.records, reading.context("s_records"))
+        reads = [_read(reading, id_, session) for id_, session in task.named_sessions]
+        return _with_recall(reading, reads)
+
+
+def _read(reading: _TaskReading, session_id: str, session: Session) -> _SessionRead:
+    context = reading.context(session_id, session.user)
+    receipts = remember_session(reading.memory, session, context, reading.extractor, reading.clock)
+    named = list(dict.fromkeys(r.record_id for r in receipts if r.record_id))
+    records = reading.memory.backend.ledger.records.get_many(context.workspace_id, named)
+    failed = [r.reason or "no reason" for r in receipts if r.ruling == "failed"]
+    return _SessionRead(
+        task_id=reading.task.id,
+        session_id=session_id,
+        session=session,
+        records=tuple(records[id_] for id_ in named),
+        made=sum(r.ruling in ("accepted", "superseded") for r in receipts),
+        turns=_turns(reading, session, context, receipts),
+        failure=failed[0] if failed else None,
+    )
+
+
+def _turns(
+    reading: _TaskReading,
+    session: Session,
+    context: MemoryContext,
+    receipts: Sequence[WriteReceipt],
+) -> dict[str, int]:
+    """The number of the message that each record of a session quotes."""
+    numbers = {
+        turn_id(session, place, context): place
+        for place, message in enumerate(session.messages)
+        if message.role in ("user", "assistant", "tool")
+    }
+    ids = [r.record_id for r in receipts if r.record_id]
+    proposals = reading.memory.backend.ledger.history.proposals_of(context.workspace_id, ids)
+    mine = [p for p in proposals if p.session_id == context.session_id]
+    return {p.record_id: numbers[p.turn_id] for p in mine if p.record_id and p.turn_id in numbers}
+
+
+def _with_recall(reading: _TaskReading, reads: Sequence[_SessionRead]) -> list[_SessionRead]:
+    """Recalls for the request: is what was written among the records that are shown?"""
+    task = reading.task
+    needed = [_needed(task, read) for read in reads]
+    if not any(needed):
+        return list(reads)
+    reading.clock.set(task.request_at)
+    context = MemoryContext(
+        task.id, "s_request", task_id=task.id, user_id=task.request.user, scope=task.request.scope
+    )
+    retrieval = recall_request(reading.memory, task.request, context)
+    shown = {candidate.record_id for candidate in retrieval.injected}
+    return [
+        replace(read, still_found=bool(ids & shown)) if ids else read
+        for read, ids in zip(reads, needed, strict=True)
+    ]
+
+
+def _needed(task: Task, read: _SessionRead) -> set[str]:
+    """The ids of a session's records that say what the task needs."""
+    need, found = task.need, [r for r in read.records if r.status == "active"]
+    if not task.should_use or not (need.claim or need.text or need.said):
+        return set()
+    if need.claim:
+        found = [r for r in found if dict(r.claim or {}) == need.claim]
+    if need.text:
+        found = [r for r in found if carries(need.text, r.content)]
+    if need.said:
+        here = need.said.session == read.session_id
+        found = [r for r in found if here and read.turns.get(r.id) == need.said.turn]
+    return {record.id for record in found}
+
+
+# ---------------------------------------------------------------- counting
+
+
+@dataclass(slots=True)
+class _Fact:
+    """A gold fact or a record, and whether it has a match on the other side."""
+
+    shown: Missed
+    matched: bool
+    disputed: bool = False
+
+
+@dataclass(slots=True)
+class _Counts:
+    gold: list[_Fact] = field(default_factory=list[_Fact])
+    written: list[_Fact] = field(default_factory=list[_Fact])
+    methods: list[MatchMethod] = field(default_factory=list[MatchMethod])
+
+
+def _count(read: _SessionRead, matcher: Matcher, counts: _Counts) -> None:
     session = read.session
-    gold = [Said(fact.content, fact.claim, fact.scope) for fact in session.gold]
-    written = [Said(record.content, record.claim, record.scope) for record in read.records]
+    gold = [Statement(fact.content, fact.claim, fact.scope) for fact in session.gold]
+    written = [Statement(record.content, record.claim, record.scope) for record in read.records]
     matches = matcher.match(gold, written)
     disputed = set(undisputed(session)[1])
     matched = {m.gold: m.written for m in matches}
@@ -313,14 +319,14 @@ def _count(read: Read, matcher: Matcher, counts: _Counts) -> None:
         )
         for place, r in enumerate(read.records)
     ]
-    counts.by.extend(m.by for m in matches)
+    counts.methods.extend(m.by for m in matches)
 
 
-def _report(suite: Suite, reads: Sequence[Read], counts: _Counts) -> WriteReport:
+def _report(suite: Suite, reads: Sequence[_SessionRead], counts: _Counts) -> WriteReport:
     judged = [w for w in counts.written if not w.disputed]
     sure = [g for g in counts.gold if not g.disputed]
     extra = tuple(w.shown for w in judged if not w.matched)
-    asked = [read.still_found for read in reads if read.still_found is not None]
+    found = [read.still_found for read in reads if read.still_found is not None]
     return WriteReport(
         suite=suite.name,
         overall=_score(judged, sure),
@@ -331,9 +337,9 @@ def _report(suite: Suite, reads: Sequence[Read], counts: _Counts) -> WriteReport
             records=sum(read.made for read in reads),
             gold=len(counts.gold),
             extra=len(extra),
-            still_found=share(sum(asked), len(asked)),
+            still_found=share(sum(found), len(found)),
         ),
-        matched_by={by: counts.by.count(by) for by in BY},
+        matched_by={method: counts.methods.count(method) for method in METHODS},
         missed=tuple(g.shown for g in sure if not g.matched),
         extra=extra,
         unreadable={f"{r.task_id}/{r.session_id}": r.failure for r in reads if r.failure},

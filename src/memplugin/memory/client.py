@@ -18,7 +18,7 @@ from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.diagnosis.audit import Audit
 from memplugin.diagnosis.calibration import Calibration
 from memplugin.diagnosis.counterfactual import Same, equal_json
-from memplugin.diagnosis.evidence_search import Census, look_up
+from memplugin.diagnosis.evidence_search import FoundEvidence, find_evidence
 from memplugin.diagnosis.replay import Changes, Replay
 from memplugin.diagnosis.task_record import TaskRecord
 from memplugin.errors import ConfigError
@@ -431,9 +431,9 @@ class Memory:
         """
         return self._backend.get_record(context.workspace_id, record_id)
 
-    def find(self, text: str, *, context: MemoryContext) -> Census:
+    def find(self, text: str, *, context: MemoryContext) -> FoundEvidence:
         """The ten-second check: records, rejected proposals and turns that say a text."""
-        return look_up(self._backend.ledger, context.workspace_id, Need(text=text))
+        return find_evidence(self._backend.ledger, context.workspace_id, Need(text=text))
 
     # ------------------------------------------------------------ use
 

@@ -21,7 +21,7 @@ from memplugin.diagnosis.counterfactual import (
     compare,
     equal_json,
 )
-from memplugin.diagnosis.replay import settle
+from memplugin.diagnosis.replay import check_reply
 from memplugin.diagnosis.statistics import require_scipy
 from memplugin.diagnosis.stored_call import (
     ReadAnswer,
@@ -168,7 +168,7 @@ class _Runner:
         call, replies = side.call, list[CheckedReply]()
         while next_step(replies, self.backend.config.decide_retries) == "again":
             reply = yield ModelCall(self.model, call.schema, call.messages, call.options, self.hop)
-            replies.append(settle(reply, call.schema, self.read))
+            replies.append(check_reply(reply, call.schema, self.read))
         last = replies[-1]
         self.answered_by = last.reply.model or self.answered_by
         if last.status == "error":  # no reply at all says nothing about the record

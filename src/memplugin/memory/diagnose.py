@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from memplugin.config import MemoryContext
 from memplugin.diagnosis.attribution import attribute
-from memplugin.diagnosis.evidence_search import Census, look_up
+from memplugin.diagnosis.evidence_search import FoundEvidence, find_evidence
 from memplugin.diagnosis.task_record import RetrievalEntry, TaskRecord, retrieval_entry
 from memplugin.errors import ConfigError
 from memplugin.memory.backend import Backend
@@ -31,7 +31,7 @@ def judge(backend: Backend, record: TaskRecord, need: Need) -> Verdict:
         The verdict.
     """
     need = Need.from_json(clean_json(need.to_json()))
-    verdict = attribute(record, need, census(backend, record, need))
+    verdict = attribute(record, need, task_evidence(backend, record, need))
     if verdict.cause != "no_need":  # a verdict of before, with a need, says more
         backend.ledger.judgements.save([_judgement(backend, record, need, verdict)])
     return replace(verdict, task_id=record.task_id)
@@ -93,7 +93,7 @@ def task_record(backend: Backend, workspace_id: str, task_id: str) -> TaskRecord
     return record
 
 
-def census(backend: Backend, record: TaskRecord, need: Need) -> Census:
+def census(backend: Backend, record: TaskRecord, need: Need) -> FoundEvidence:
     """What the store holds about a need, and where it stood for the task's retrieval.
 
     Args:
@@ -105,7 +105,7 @@ def census(backend: Backend, record: TaskRecord, need: Need) -> Census:
         Records, proposals and turns; and an explanation for each record that the retrieval did not
         bring.
     """
-    found = look_up(backend.ledger, record.workspace_id, need)
+    found = find_evidence(backend.ledger, record.workspace_id, need)
     if record.retrieval is None:
         return found
     seen = {candidate.record_id for candidate in record.retrieval.candidates}

@@ -13,11 +13,11 @@ from memplugin.config import MemoryContext
 from memplugin.diagnosis.replay import (
     Changes,
     Replay,
+    check_reply,
     differences,
-    run_of,
-    run_then,
+    original_run,
+    replayed_run,
     same_answer,
-    settle,
 )
 from memplugin.diagnosis.stored_call import (
     StoredCall,
@@ -216,8 +216,8 @@ def replay(
     replies: list[CheckedReply] = []
     while next_step(replies, backend.config.decide_retries) == "again":
         reply = yield ModelCall(model, call.schema, call.messages, call.options)
-        replies.append(settle(reply, call.schema, read))
-    original, replayed = run_then(decision, stored, read), run_of(replies[-1], call)
+        replies.append(check_reply(reply, call.schema, read))
+    original, replayed = original_run(decision, stored, read), replayed_run(replies[-1], call)
     forgotten = _forgotten(backend, retrieval)
     return Replay(
         decision_id=decision.id,

@@ -1,5 +1,5 @@
-"""Public data sets as suites, and as known truths that verdicts are held against.
+"""Public data sets: read as suites, or as known results that verdicts are compared with.
 
-None of the data comes with the package: each module says where it is from, and under
-which licence.
+None of the data comes with the package. Each module says where its data come from, and
+under which licence.
 """

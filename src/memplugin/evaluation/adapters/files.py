@@ -1,4 +1,4 @@
-"""Where public data sets are looked for."""
+"""The files of public data sets, and where they are looked for."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 from memplugin.errors import ConfigError
 
 FOLDER = Path("..") / "shared" / "data"
-"""Beside the folder in which a command runs; an environment variable says otherwise."""
+"""Where files are looked for, from the working directory, unless a variable names them."""
 
 
 class DataAbsent(ConfigError):
-    """A public data set is not here."""
+    """The file of a public data set is absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A file that others publish.
+    """The file of a public data set.
 
     Attributes:
         variable: The environment variable that names the file.
-        files: What it is called.
-        source: Where it is from, and under which licence.
+        files: The names that it may have.
+        source: Where it comes from, and its licence.
     """
 
     name: str
@@ -33,16 +33,16 @@ class DataSet:
     source: str
 
     def find(self, environment: Mapping[str, str] = os.environ) -> Path | None:
-        """The file; None where it is not."""
+        """The path of the file; None where it is absent."""
         named = environment.get(self.variable)
         candidates = [Path(named)] if named else [FOLDER / file for file in self.files]
         return next((path for path in candidates if path.is_file()), None)
 
     def path(self, environment: Mapping[str, str] = os.environ) -> Path:
-        """The file.
+        """The path of the file.
 
         Raises:
-            DataAbsent: it is not here; the message says where to get it.
+            DataAbsent: it is absent; the message says where to get it.
         """
         found = self.find(environment)
         if found is None:
@@ -51,7 +51,7 @@ class DataSet:
 
     @property
     def absent(self) -> str:
-        """What is said where it is not."""
+        """The message for an absent file."""
         return (
             f"{self.name} is not here: set {self.variable} to the file {self.files[0]} of "
             f"{self.source}."

@@ -1,7 +1,7 @@
 """LoCoMo: long conversations, facts that were taken from them, and questions.
 
-Each fact names the turn that it is from, and each question the turns that answer it: a
-ready-made extractor's output, with which a store can be filled without a model.
+Each fact names the turn that it is from, and each question the turns that answer it. The
+facts stand for the output of an extractor, so that a store can be filled without a model.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Any, cast
 
 from memplugin.errors import ConfigError
 from memplugin.evaluation.adapters.files import DataSet
-from memplugin.evaluation.suite import NeedSpec, Request, Success, Suite, Task
-from memplugin.evaluation.suite_parts import DirectRecord
+from memplugin.evaluation.suite import DirectRecord, NeedSpec, Request, Success, Suite, Task
 
 LOCOMO = DataSet(
     "LoCoMo",
@@ -32,12 +31,12 @@ CATEGORIES = {
     4: "single-hop",
     5: "adversarial",
 }
-_APART = re.compile(r"[;,\s]+")
+_SEPARATOR = re.compile(r"[;,\s]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn: by whom and what."""
+    """One turn: its text begins with the name of the speaker."""
 
     id: str
     text: str
@@ -52,13 +51,26 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
-    """One session."""
+class LocomoSession:
+    """One session.
+
+    Attributes:
+        date_text: Its date as the data have it; empty where they have none.
+    """
 
     id: str
-    date: datetime
+    date_text: str
     turns: tuple[Turn, ...]
     facts: tuple[Fact, ...]
+
+    @property
+    def date(self) -> datetime:
+        """Its date, in UTC.
+
+        Raises:
+            ValueError: the data have no such date.
+        """
+        return datetime.strptime(self.date_text, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,7 @@ class Question:
     """A question, and the turns that answer it.
 
     Attributes:
-        evidence: Of the turns that the data name, those that are there.
+        evidence: Those of the turns named by the data that exist.
         answer: None for an adversarial question, which has none.
     """
 
@@ -82,18 +94,18 @@ class Conversation:
     """One conversation over many sessions."""
 
     id: str
-    talks: tuple[Talk, ...]
+    sessions: tuple[LocomoSession, ...]
     questions: tuple[Question, ...]
 
     @property
     def facts(self) -> list[Fact]:
-        """Those of all sessions."""
-        return [fact for talk in self.talks for fact in talk.facts]
+        """The facts of all sessions."""
+        return [fact for session in self.sessions for fact in session.facts]
 
     @property
-    def asked_at(self) -> datetime:
-        """The day after the last session."""
-        return max(talk.date for talk in self.talks) + timedelta(days=1)
+    def request_at(self) -> datetime:
+        """The date of the questions: the day after the last session."""
+        return max(session.date for session in self.sessions) + timedelta(days=1)
 
 
 def load(path: Path) -> list[Conversation]:
@@ -109,45 +121,43 @@ def load(path: Path) -> list[Conversation]:
 
 
 def _conversation(one: Mapping[str, Any]) -> Conversation:
-    talks = tuple(_talks(one["conversation"], one["observation"]))
-    known = frozenset(turn.id for talk in talks for turn in talk.turns)
+    sessions = tuple(_sessions(one["conversation"], one.get("observation", {})))
+    known = frozenset(turn.id for session in sessions for turn in session.turns)
     name = one["sample_id"]
-    asked = (_question(f"{name}_q{n}", q, known) for n, q in enumerate(one["qa"], 1))
-    return Conversation(name, talks, tuple(asked))
+    questions = (_question(f"{name}_q{n}", q, known) for n, q in enumerate(one["qa"], 1))
+    return Conversation(name, sessions, tuple(questions))
 
 
-def _talks(conversation: Mapping[str, Any], observation: Mapping[str, Any]) -> Iterator[Talk]:
+def _sessions(
+    conversation: Mapping[str, Any], observation: Mapping[str, Any]
+) -> Iterator[LocomoSession]:
     numbers = sorted(
         int(m[1]) for key in conversation if (m := re.fullmatch(r"session_(\d+)", key))
     )
     for number in numbers:
         observed = observation.get(f"session_{number}_observation", {})
-        yield Talk(
+        yield LocomoSession(
             id=f"session_{number}",
-            date=_date(conversation[f"session_{number}_date_time"]),
-            turns=tuple(Turn(t["dia_id"], _said(t)) for t in conversation[f"session_{number}"]),
+            date_text=conversation.get(f"session_{number}_date_time", ""),
+            turns=tuple(Turn(t["dia_id"], _text(t)) for t in conversation[f"session_{number}"]),
             facts=tuple(_fact(one) for facts in observed.values() for one in facts),
         )
 
 
-def _date(text: str) -> datetime:
-    return datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
-
-
-def _said(turn: Mapping[str, Any]) -> str:
+def _text(turn: Mapping[str, Any]) -> str:
     image = f" [image: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
     return f"{turn['speaker']}: {turn['text']}{image}"
 
 
 def _fact(given: list[Any]) -> Fact:
     text, named = given
-    listed = cast(list[str], named) if isinstance(named, list) else _APART.split(named)
+    listed = cast(list[str], named) if isinstance(named, list) else _SEPARATOR.split(named)
     return Fact(text, tuple(dict.fromkeys(listed)))
 
 
 def _question(name: str, given: Mapping[str, Any], known: frozenset[str]) -> Question:
     # Some evidence names two turns in one string, or turns that are not there.
-    named = (turn for text in given.get("evidence", ()) for turn in _APART.split(text))
+    named = (turn for text in given.get("evidence", ()) for turn in _SEPARATOR.split(text))
     return Question(
         id=name,
         text=given["question"],
@@ -161,7 +171,7 @@ def _question(name: str, given: Mapping[str, Any], known: frozenset[str]) -> Que
 
 
 def suite_of(path: Path) -> Suite:
-    """LoCoMo's questions over its facts. Success is for a judging model to say.
+    """LoCoMo's questions over its facts. A model grades the answers.
 
     Raises:
         ConfigError: the file is another one.
@@ -176,12 +186,12 @@ def suite_of(path: Path) -> Suite:
 
 
 def _records(conversation: Conversation) -> Iterator[DirectRecord]:
-    for talk in conversation.talks:
-        for number, fact in enumerate(talk.facts):
+    for session in conversation.sessions:
+        for number, fact in enumerate(session.facts):
             yield DirectRecord(
-                key=f"{talk.id}.{number}",
+                key=f"{session.id}.{number}",
                 content=fact.text,
-                date=talk.date,
+                date=session.date,
                 source=" ".join(fact.turns),
             )
 
@@ -189,9 +199,9 @@ def _records(conversation: Conversation) -> Iterator[DirectRecord]:
 def _task(conversation: Conversation, question: Question) -> Task:
     evidence = set(question.evidence)
     keys = tuple(
-        f"{talk.id}.{number}"
-        for talk in conversation.talks
-        for number, fact in enumerate(talk.facts)
+        f"{session.id}.{number}"
+        for session in conversation.sessions
+        for number, fact in enumerate(session.facts)
         if evidence & set(fact.turns)
     )
     right = f"It says: {question.answer}"
@@ -201,7 +211,7 @@ def _task(conversation: Conversation, question: Question) -> Task:
         id=question.id,
         tags={"kind": question.category},
         corpus=conversation.id,
-        request=Request(text=question.text, date=conversation.asked_at, k=10),
+        request=Request(text=question.text, date=conversation.request_at, k=10),
         answer={"answer": "text"},
         need=NeedSpec(records=keys),
         success=Success(judge=right),

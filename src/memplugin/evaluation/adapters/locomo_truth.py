@@ -1,10 +1,9 @@
-"""Verdicts on LoCoMo against what is known of every question, without a chat model.
+"""Compares verdicts on LoCoMo with the stage that is known for every question.
 
-The facts stand in the store, each taken from the turns that it cites. Then the stage at
+The store holds LoCoMo's facts, each taken from the turns that it cites. So the stage at
 which a question's evidence is lost is known beforehand: no fact cites the turn (write);
-one does, and none of those that do is among the first k (retrieval); else it has reached
-the prompt, and whatever goes wrong is use. The attribution is not told any of that but the
-turns that were needed.
+facts cite it, and none of them is among the first k (retrieval); else it has reached the
+prompt. The attribution is given only the turns that were needed. No chat model is called.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from pydantic import BaseModel
 
 from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.diagnosis.attribution import earliest, furthest
-from memplugin.evaluation.adapters.locomo import Conversation, Question, Talk
-from memplugin.evaluation.setup import Ask, Stores, task_ids
+from memplugin.evaluation.adapters.locomo import Conversation, LocomoSession, Question
+from memplugin.evaluation.setup import StoreRequest, Stores, task_ids
 from memplugin.memory.client import Memory
 from memplugin.memory.diagnose import judge
 from memplugin.records import Json, Need, Noun, Stage, Verdict
@@ -29,7 +28,7 @@ from memplugin.write.checks import is_not_known_verbatim
 from memplugin.write.turns import numbered_turns
 
 Reached = Literal["write", "retrieval", "prompt"]
-"""How far the evidence came: lost in writing, lost in retrieval, or in the prompt."""
+"""How far the evidence came: lost at the write, lost at the retrieval, or in the prompt."""
 
 CUTS = (5, 10, 20)
 ORDER: tuple[Reached, ...] = ("write", "retrieval", "prompt")
@@ -40,7 +39,7 @@ _STAGES: Mapping[Stage, Reached] = {"write": "write", "retrieval": "retrieval", 
 
 
 class Answer(BaseModel):
-    """What the scripted model says to every question."""
+    """The form of an answer."""
 
     answer: str
 
@@ -50,10 +49,10 @@ class Judged(Noun):
     """One question at one k.
 
     Attributes:
-        known: The stage at which the first of its evidence was lost.
-        known_any: That at which the last of it was, where any will do.
-        verdict: On the question, all of whose evidence is needed.
-        verdict_any: Where any of it will do.
+        known: The stage at which its evidence was first lost, all of it being needed.
+        known_any: The stage at which the last of it was lost, any of it being enough.
+        verdict: The verdict where all of its evidence is needed.
+        verdict_any: The verdict where any of it is enough.
     """
 
     question: str
@@ -75,10 +74,10 @@ class Split(Noun):
     """All questions at one k.
 
     Attributes:
-        known: How many questions are known to be lost where.
-        verdicts: How many the verdicts say are.
-        known_any: The same where any of a question's evidence will do.
-        verdicts_any: And what the verdicts say then.
+        known: How many questions are known to be lost at each stage.
+        verdicts: How many are, by the verdicts.
+        known_any: The same as ``known``, any of a question's evidence being enough.
+        verdicts_any: The same as ``verdicts``, any of the evidence being enough.
         causes: How often each cause was found.
     """
 
@@ -94,11 +93,11 @@ class Split(Noun):
 
 @dataclass(frozen=True, slots=True)
 class LocomoReport(Noun):
-    """The verdicts against what is known.
+    """The verdicts compared with what is known.
 
     Attributes:
-        left_out: Questions whose evidence names no turn that is there.
-        disagreements: Questions on which a verdict is not what is known.
+        left_out: Questions whose evidence names no turn that exists.
+        disagreements: Questions on which a verdict names another stage than the known one.
     """
 
     questions: int
@@ -109,12 +108,12 @@ class LocomoReport(Noun):
 
     @property
     def holds(self) -> bool:
-        """Whether every verdict is what is known."""
+        """Whether every verdict names the known stage."""
         return not self.disagreements
 
 
 def reached(verdict: Verdict) -> Reached | None:
-    """How far the evidence came by a verdict; None for one that does not say."""
+    """How far the evidence came according to a verdict; None where it does not say."""
     return _STAGES.get(verdict.stage)
 
 
@@ -126,25 +125,31 @@ def verify(
     limit: int | None = None,
     done: Callable[[Judged], None] = lambda _: None,
 ) -> LocomoReport:
-    """Asks every question at every k, and holds the verdicts against what is known.
+    """Runs every question at every k, and compares the verdicts with what is known.
 
     Args:
         conversations: From ``locomo.load``.
-        stores: Where the facts are put.
+        stores: Where the facts are written.
         cuts: The values of k.
         limit: Questions of each conversation; None for all.
         done: Called with each question at each k.
+
+    Returns:
+        The counts at each k, and every disagreement.
+
+    Raises:
+        StoreError: a store could not be read or written.
     """
     judged: list[Judged] = []
     for conversation in conversations:
         for one in _of_conversation(conversation, stores, cuts, limit):
             judged.append(one)
             done(one)
-    asked = [q for c in conversations for q in c.questions[:limit]]
+    questions = [q for c in conversations for q in c.questions[:limit]]
     return LocomoReport(
-        questions=sum(bool(q.evidence) for q in asked),
+        questions=sum(bool(q.evidence) for q in questions),
         facts=sum(len(c.facts) for c in conversations),
-        left_out=tuple(q.id for q in asked if not q.evidence),
+        left_out=tuple(q.id for q in questions if not q.evidence),
         splits=tuple(_split(k, [one for one in judged if one.k == k]) for k in cuts),
         disagreements=tuple(one for one in judged if not one.agrees),
     )
@@ -155,11 +160,11 @@ def verify(
 
 @dataclass(frozen=True, slots=True)
 class _Filled:
-    """A conversation in a store.
+    """A store that holds the facts of a conversation.
 
     Attributes:
-        turns: Its turns' ids in the ledger, by their ids in the data.
-        facts: By the turns that facts cite, the records of these facts.
+        turns: The ids of its turns in the ledger, by their ids in the data.
+        facts: The records of the facts that cite a turn, by the id of that turn in the data.
     """
 
     memory: Memory
@@ -171,13 +176,13 @@ class _Filled:
 def _fill(conversation: Conversation, memory: Memory, clock: FixedClock) -> _Filled:
     turns: dict[str, str] = {}
     by_text: dict[str, str] = {}
-    for talk in conversation.talks:
-        clock.set(talk.date)
-        context = MemoryContext(conversation.id, talk.id, task_id="told")
-        messages = [{"role": "user", "content": turn.text} for turn in talk.turns]
-        numbered = numbered_turns(messages, context=context, now=talk.date)
-        turns |= {turn.id: n.id for turn, n in zip(talk.turns, numbered, strict=True)}
-        proposals = list(_proposals(talk))
+    for session in conversation.sessions:
+        clock.set(session.date)
+        context = MemoryContext(conversation.id, session.id, task_id="sessions")
+        messages = [{"role": "user", "content": turn.text} for turn in session.turns]
+        numbered = numbered_turns(messages, context=context, now=session.date)
+        turns |= {turn.id: n.id for turn, n in zip(session.turns, numbered, strict=True)}
+        proposals = list(_proposals(session))
         receipts = memory.remember(
             messages, context=context, model=ScriptedChatModel([{"memories": proposals}])
         )
@@ -191,14 +196,14 @@ def _fill(conversation: Conversation, memory: Memory, clock: FixedClock) -> _Fil
     return _Filled(memory, clock, turns, facts)
 
 
-def _proposals(talk: Talk) -> Iterator[Json]:
-    places = {turn.id: place for place, turn in enumerate(talk.turns)}
-    for fact in talk.facts:
+def _proposals(session: LocomoSession) -> Iterator[Json]:
+    places = {turn.id: place for place, turn in enumerate(session.turns)}
+    for fact in session.facts:
         for turn in fact.turns:
             if turn in places:
                 yield {
                     "turn_index": places[turn],
-                    "quote": talk.turns[places[turn]].text,
+                    "quote": session.turns[places[turn]].text,
                     "polarity": "positive",
                     "content": fact.text,
                     "kind": "fact",
@@ -212,14 +217,14 @@ def _proposals(talk: Talk) -> Iterator[Json]:
 def _of_conversation(
     conversation: Conversation, stores: Stores, cuts: Sequence[int], limit: int | None
 ) -> Iterator[Judged]:
-    clock = FixedClock(conversation.talks[0].date)
-    ask = Ask("truth", conversation.id, CONFIG, clock, task_ids(conversation.id))
-    with stores.opened(ask) as opened:
-        # The facts are the data's, and none of them is for the gate to turn away: only a
-        # fact that is taken from two turns is stored once.
+    clock = FixedClock(conversation.sessions[0].date)
+    wanted = StoreRequest("truth", conversation.id, CONFIG, clock, task_ids(conversation.id))
+    with stores.opened(wanted) as opened:
+        # The gate must not reject any of the facts; a fact taken from two turns is stored
+        # once.
         memory = Memory(replace(opened.backend, checks=(is_not_known_verbatim,)))
         filled = _fill(conversation, memory, clock)
-        clock.set(conversation.asked_at)
+        clock.set(conversation.request_at)
         for question in conversation.questions[:limit]:
             for k in cuts if question.evidence else ():
                 yield _judged(conversation, question, k, filled)
@@ -230,7 +235,7 @@ def _judged(conversation: Conversation, question: Question, k: int, filled: _Fil
     context = MemoryContext(conversation.id, task, task_id=task)
     retrieval = memory.recall(question.text, context=context, k=k)
     memory.decide(
-        question.text, context=context, answer=Answer, model=_speechless(), retrieval=retrieval
+        question.text, context=context, answer=Answer, model=_uncited(), retrieval=retrieval
     )
     memory.report(context=context, succeeded=False)
     shown = {candidate.record_id for candidate in retrieval.injected}
@@ -261,8 +266,8 @@ def _place(stage: Reached) -> int:
     return ORDER.index(stage)
 
 
-def _speechless() -> ScriptedChatModel:
-    """Answers without citing anything."""
+def _uncited() -> ScriptedChatModel:
+    """A model that answers without citing anything."""
     reasoning = {"memory_reasoning": "-", "considered": "-", "cited_record_ids": list[str]()}
     return ScriptedChatModel([{**reasoning, "answer": "?"}])
 

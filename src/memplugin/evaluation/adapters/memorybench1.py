@@ -1,8 +1,7 @@
-"""Memory-Benchmark-1: runs of another memory system, imported as task records.
+"""Memory-Benchmark-1: runs of another memory system, compared with our verdicts on them.
 
 Each test has the memories that were needed, those that were retrieved, the answer, and the
-label that the benchmark's own judge gave a failure; each profile has the store as it was in
-the end.
+labels that the benchmark gives a failure; each profile has the final contents of the store.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplugin.diagnosis.attribution import attribute, earliest, furthest
-from memplugin.diagnosis.evidence_search import Census
+from memplugin.diagnosis.evidence_search import FoundEvidence
 from memplugin.diagnosis.need import carries
 from memplugin.diagnosis.statistics import Estimate, share
 from memplugin.diagnosis.task_record import (
@@ -47,12 +46,12 @@ _ASKED = WRITTEN + timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One test of one profile, in our shape.
+    """One test of one profile, as a task record.
 
     Attributes:
-        required: What was needed, in the benchmark's words.
+        required: What was needed, in the words of the benchmark.
         rating: ``correct``, ``partially_correct`` or ``incorrect``.
-        labels: Why it failed, by their judge.
+        labels: Why it failed, according to the benchmark.
     """
 
     record: TaskRecord
@@ -64,7 +63,7 @@ class Trace:
 
 
 def load(path: Path) -> tuple[str, list[Trace]]:
-    """Reads the published file: the system's name, and its tests.
+    """Reads the published file: the name of the system, and its tests.
 
     Raises:
         ConfigError: it is another file.
@@ -145,23 +144,25 @@ def _record(workspace: str, test: Json, writes: tuple[WriteEntry, ...]) -> TaskR
     )
 
 
+# ---------------------------------------------------------------- their labels and our verdicts
+
 CLOSE = 0.6
-"""Cosine of a needed memory and a sentence of a stored one from which it says the same."""
+"""Cosine from which a sentence of a stored memory says what is needed."""
 
 EXPLAINED_BY: Mapping[str, frozenset[Stage]] = {
     "missing_memory": frozenset({"write", "retrieval"}),
     "stale_memory": frozenset({"write", "retrieval", "use"}),
     "hallucinated_memory": frozenset({"use"}),
 }
-"""Which stages may have failed under each of their labels. A stale answer may come from any
-of them: the update was not stored, not shown, or shown and passed over."""
+"""Which stages may have failed under each label. A stale answer may come from any of them:
+the update was not stored, not shown, or shown and not used."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedVerdict(Noun):
-    """A failed test: their labels, and the verdict."""
+    """A failed test, its labels, and the verdict on it."""
 
     task_id: str
     category: str
@@ -178,15 +179,15 @@ class ComparedVerdict(Noun):
 
 @dataclass(frozen=True, slots=True)
 class TracesReport(Noun):
-    """All tests: their labels against the verdicts.
+    """The labels of all tests compared with the verdicts.
 
     Attributes:
         agreement: The share of failed tests whose verdict explains a label.
-        table: Label, then ``stage/cause``, to the number of tests.
-        passing_unshown: Tests that passed although a needed memory was not among those
+        table: The number of tests by label, then by ``stage/cause``.
+        passing_unshown: How many tests passed although a needed memory was not
             retrieved: a pass does not show that memory works.
-        first_shown: Tests whose retrieved memories are the first of the store, in its
-            order, whatever was asked.
+        first_shown: How many tests retrieved just the first memories of the store, in its
+            order, so that the query had no influence.
     """
 
     system: str
@@ -200,23 +201,31 @@ class TracesReport(Noun):
 
     @property
     def holds(self) -> bool:
-        """Always: their labels are a model's word, and no truth to be held to."""
+        """Always true: the labels come from a model and are not certain."""
         return True
 
     @property
     def disagreements(self) -> tuple[ComparedVerdict, ...]:
-        """The failed tests whose verdict explains none of their labels."""
+        """The failed tests whose verdict explains none of the labels."""
         return tuple(one for one in self.compared if not one.agrees)
 
 
 def compare(system: str, traces: Sequence[Trace], embedder: Embedder) -> TracesReport:
-    """Attributes every test, and holds the verdicts against their labels.
+    """Attributes every test, and compares the verdicts with the labels.
+
+    Args:
+        system: The name of the system whose runs they are.
+        traces: Its tests, from ``load``.
+        embedder: Decides which memories say what was needed, where the words do not.
+
+    Returns:
+        The comparison.
 
     Raises:
         ConfigError: SciPy is not installed.
         EmbedderError: the embedder gave no vector.
     """
-    sayings = _Sayings(embedder)
+    comparer = _Comparer(embedder)
     failed = [trace for trace in traces if not trace.record.success]
     compared = tuple(
         ComparedVerdict(
@@ -224,7 +233,7 @@ def compare(system: str, traces: Sequence[Trace], embedder: Embedder) -> TracesR
             category=trace.category,
             query=(trace.record.retrieval.query if trace.record.retrieval else None) or "",
             labels=trace.labels,
-            verdict=_verdict(trace, sayings),
+            verdict=_verdict(trace, comparer),
             explanation=trace.explanation,
         )
         for trace in failed
@@ -237,19 +246,19 @@ def compare(system: str, traces: Sequence[Trace], embedder: Embedder) -> TracesR
         agreement=share(sum(one.agrees for one in compared), len(compared)),
         table=_table(compared),
         compared=compared,
-        passing_unshown=sum(_unshown(trace, sayings) for trace in passed),
+        passing_unshown=sum(_unshown(trace, comparer) for trace in passed),
         first_shown=sum(_first_shown(trace.record) for trace in traces),
     )
 
 
 @dataclass(slots=True)
-class _Sayings:
-    """Which memories say what is required: by their words, else by one sentence's meaning."""
+class _Comparer:
+    """Finds memories that say what is required: by their words, else by one sentence's vector."""
 
     embedder: Embedder
     _vectors: dict[str, NDArray[np.float32]] = field(default_factory=dict[str, NDArray[np.float32]])
 
-    def of(self, required: str, contents: Sequence[str]) -> list[str]:
+    def saying(self, required: str, contents: Sequence[str]) -> list[str]:
         return [c for c in contents if carries(required, c)] or [
             c for c in contents if self._close(required, c)
         ]
@@ -265,34 +274,34 @@ class _Sayings:
         return self._vectors[text]
 
 
-def _verdict(trace: Trace, sayings: _Sayings) -> Verdict:
-    """All that is required is needed, and any memory that says it will do."""
+def _verdict(trace: Trace, comparer: _Comparer) -> Verdict:
+    """The verdict on a test that needs all that is required, from any memory that says it."""
     record = trace.record
     if not trace.required:
-        return attribute(record, Need(), Census())
-    return earliest(_verdict_on(required, record, sayings) for required in trace.required)
+        return attribute(record, Need(), FoundEvidence())
+    return earliest(_verdict_on(required, record, comparer) for required in trace.required)
 
 
-def _verdict_on(required: str, record: TaskRecord, sayings: _Sayings) -> Verdict:
+def _verdict_on(required: str, record: TaskRecord, comparer: _Comparer) -> Verdict:
     contents = {w.content: w for w in record.writes if w.content}
-    saying = [contents[content] for content in sayings.of(required, list(contents))]
+    saying = [contents[content] for content in comparer.saying(required, list(contents))]
     if not saying:
-        # That it was said is the benchmark's word, in whose sessions it stands.
-        turn = Turn("t_said", "s_told", "user", required, WRITTEN)
-        return attribute(record, Need(turn_id=turn.id), Census(turns=(turn,)))
+        # The sessions of the benchmark are not in the data; that they say it is assumed.
+        turn = Turn("t_required", "s_earlier", "user", required, WRITTEN)
+        return attribute(record, Need(turn_id=turn.id), FoundEvidence(turns=(turn,)))
     return furthest(
-        attribute(record, Need(record_ids=(w.record_id or "",)), Census(writes=(w,)))
+        attribute(record, Need(record_ids=(w.record_id or "",)), FoundEvidence(writes=(w,)))
         for w in saying
     )
 
 
-def _unshown(trace: Trace, sayings: _Sayings) -> bool:
+def _unshown(trace: Trace, comparer: _Comparer) -> bool:
     shown = (
         [c.content or "" for c in trace.record.retrieval.candidates]
         if trace.record.retrieval
         else []
     )
-    return any(not sayings.of(required, shown) for required in trace.required)
+    return any(not comparer.saying(required, shown) for required in trace.required)
 
 
 def _first_shown(record: TaskRecord) -> bool:

@@ -1,7 +1,7 @@
 """MemSyco-Bench: whether a remembered preference is used where it should be, and only there.
 
 Each dialogue comes with the memories that should be taken from it and with a policy: use
-them, use the one that replaced another, keep to their scope, or leave them aside because
+them, use the one that replaced another, respect their scope, or do not use them because
 they are no evidence.
 """
 
@@ -16,8 +16,17 @@ from typing import Any, cast
 from memplugin.diagnosis.need import coverage, words_of
 from memplugin.errors import ConfigError
 from memplugin.evaluation.adapters.files import DataSet
-from memplugin.evaluation.suite import DEFAULT_DATE, NeedSpec, Request, Success, Suite, Task
-from memplugin.evaluation.suite_parts import GoldFact, Message, Session
+from memplugin.evaluation.suite import (
+    DEFAULT_DATE,
+    GoldFact,
+    Message,
+    NeedSpec,
+    Request,
+    Session,
+    Success,
+    Suite,
+    Task,
+)
 
 MEMSYCO = DataSet(
     "MemSyco-Bench",
@@ -35,9 +44,9 @@ _LATER = timedelta(days=1)
 
 
 def suite_of(path: Path) -> Suite:
-    """The data as a suite: what was said, what should be remembered, and how it is used.
+    """Reads the data as a suite: dialogues, what should be remembered, and how it is used.
 
-    What a task needs is the first memory that is current. Success is for a judging model.
+    A task needs the first memory that is current. A model grades the answers.
 
     Raises:
         ConfigError: the file is another one.
@@ -74,11 +83,11 @@ def _task(row: Mapping[str, Any]) -> Task:
 
 def _gold(item: Mapping[str, Any], messages: tuple[Message, ...]) -> GoldFact:
     words = words_of(item["content"])
-    said = [place for place, message in enumerate(messages) if message.role == "user"]
+    by_user = [place for place, message in enumerate(messages) if message.role == "user"]
     return GoldFact(
         content=item["content"],
         kind="preference" if "preference" in item["type"] else "fact",
-        turn=max(said, key=lambda place: coverage(words, messages[place].content)),
+        turn=max(by_user, key=lambda place: coverage(words, messages[place].content)),
         polarity="negative" if item["type"].startswith("negative") else "positive",
     )
 

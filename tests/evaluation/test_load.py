@@ -9,7 +9,7 @@ import yaml
 
 from memplugin.errors import ConfigError
 from memplugin.evaluation.load import load_suite
-from tests.evaluation.making import door
+from tests.evaluation.suites import door
 
 
 def written(folder: Path, task: dict[str, Any]) -> Path:

@@ -9,12 +9,12 @@ from langchain_core.messages import AIMessage
 
 from memplugin.errors import ConfigError
 from memplugin.evaluation import agents
-from memplugin.evaluation.agents import Asked, Models
+from memplugin.evaluation.agents import AgentRequest, Models
 from memplugin.evaluation.results import RESULTS_FILE, TaskRun, read_results
 from memplugin.evaluation.setup import OnDisk
 from memplugin.memory.client import Memory
 from memplugin.testing import ScriptedChatModel
-from tests.evaluation.making import WIDE, door, header_of, run, session, suite
+from tests.evaluation.suites import WIDE, door, header_of, run, session, suite
 
 
 def test_each_task_has_a_workspace_and_a_task_id_of_its_own(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_latency_is_the_time_from_request_to_answer(tmp_path: Path) -> None:
 def test_an_agent_of_ones_own_answers_every_request(tmp_path: Path) -> None:
     asked: list[str] = []
 
-    def agent(request: Asked) -> dict[str, Any]:
+    def agent(request: AgentRequest) -> dict[str, Any]:
         asked.append(request.question)
         return {"code": 1}
 
@@ -129,7 +129,7 @@ def test_a_task_that_can_not_be_run_does_not_stop_the_others(tmp_path: Path) -> 
     judge = ScriptedChatModel(["I can't say."])
 
     def models(task: Any) -> Models:
-        made = agents.models(task)
+        made = agents.scripted_models(task)
         return Models(made.extractor, made.decider, judge)
 
     failed, passed = run(tmp_path, suite(judged, door(2)), models=models)
@@ -189,7 +189,7 @@ def test_a_stopped_run_goes_on_with_what_is_missing(tmp_path: Path) -> None:
         begun.append(task.id)
         return memory
 
-    runs = run(tmp_path, made, resume=True, rig=note)
+    runs = run(tmp_path, made, resume=True, prepare=note)
     assert begun == ["door-3", "door-4", "door-5"]
     assert [r.task_id for r in runs] == [f"door-{n}" for n in range(1, 6)]
 
@@ -219,7 +219,7 @@ def test_a_task_that_was_half_done_leaves_nothing_on_the_disk(tmp_path: Path) ->
     made = suite(door(1))
     stores = OnDisk(tmp_path / "stores", WIDE)
 
-    def fall(_: Asked) -> None:
+    def fall(_: AgentRequest) -> None:
         raise Stopped
 
     with pytest.raises(Stopped):

@@ -56,9 +56,9 @@ def lab(**changed: Any) -> Iterator[Lab]:
     with InMemory(WIDE) as stores:
         made = Lab(
             stores=stores,
-            models=agents.models,
-            expect=agents.expected,
-            rig=agents.rig,
+            models=agents.scripted_models,
+            expect=agents.expected_verdict,
+            prepare=agents.with_planted_index,
             timer=lambda: 0.0,
         )
         yield replace(made, **changed)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from memplugin import Memory, MemoryContext, Need
 from memplugin.cli.main import app
 from memplugin.evaluation.cases import Case, run_cases, store_cases
-from memplugin.evaluation.charts import pictures, ranks, shown_against_bearing, stages_over_time
+from memplugin.evaluation.charts import plots, ranks, shown_against_bearing, stages_over_time
 from memplugin.evaluation.reports import Page, page_of, render
 from memplugin.records import Judgement
 from memplugin.testing import HashingEmbedder, memory_for_tests
@@ -139,7 +139,7 @@ def test_tasks_are_counted_once_at_the_stage_that_failed(cases: list[Case]) -> N
 
 def test_the_plots_show_the_numbers_they_were_drawn_from(cases: list[Case]) -> None:
     page = made(cases)
-    time, rank, bearing, arms = pictures(
+    time, rank, bearing, arms = plots(
         [case for group in page.groups for case in group.cases], page.arms
     )
     assert time.columns[1:] == (
