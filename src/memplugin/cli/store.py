@@ -334,10 +334,7 @@ def forget(
     with place_of(context).opened() as store:
         record = store.ledger.records.get_many(workspace, [record_id]).get(record_id)
         if record is None:
-            raise RecordNotFound(
-                f"there is no record {record_id!r} in workspace {workspace!r}: check both "
-                "(memplugin check TEXT shows ids)."
-            )
+            raise RecordNotFound(workspace, record_id)
         if record.status != "forgotten":
             output.say(_forgotten(record))
             _confirm("Erase it?", yes=yes)

@@ -105,7 +105,7 @@ class Replay(Noun):
     notes: tuple[str, ...] = ()
 
 
-def check_reply(reply: StructuredReply, schema: Json, read: ReadAnswer) -> Settled:
+def check_reply(reply: StructuredReply, schema: Json, read: ReadAnswer) -> CheckedReply:
     """Checks a reply against a stored schema.
 
     Args:
@@ -130,7 +130,7 @@ def check_reply(reply: StructuredReply, schema: Json, read: ReadAnswer) -> Settl
     )
 
 
-def replayed_run(settled: Settled, call: StoredCall) -> Run:
+def replayed_run(settled: CheckedReply, call: StoredCall) -> Run:
     """The run of a call that was made now."""
     return Run(
         model=settled.reply.model,

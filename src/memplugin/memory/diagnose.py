@@ -93,7 +93,7 @@ def task_record(backend: Backend, workspace_id: str, task_id: str) -> TaskRecord
     return record
 
 
-def census(backend: Backend, record: TaskRecord, need: Need) -> FoundEvidence:
+def task_evidence(backend: Backend, record: TaskRecord, need: Need) -> FoundEvidence:
     """What the store holds about a need, and where it stood for the task's retrieval.
 
     Args:
