@@ -12,10 +12,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from typer.testing import CliRunner
 
 from memplugin import Memory, MemoryContext, Need
-from memplugin.cli.main import app
 from memplugin.evaluation.cases import Case, run_cases, store_cases
 from memplugin.evaluation.charts import plots, ranks, shown_against_bearing, stages_over_time
 from memplugin.evaluation.reports import Page, page_of, render
@@ -264,37 +262,30 @@ def test_a_store_is_read_with_the_verdicts_of_its_last_diagnoses() -> None:
         }
 
 
-@pytest.fixture
-def run_cli() -> Callable[..., Any]:
-    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
-
-
 def test_the_command_writes_the_page_of_a_store_or_of_a_run(
-    tmp_path: Path, run_cli: Callable[..., Any]
+    tmp_path: Path, cli: Callable[..., Any]
 ) -> None:
     with Memory.open(tmp_path / "store", embeddings=HashingEmbedder()) as memory:
         filled(memory)
     page = tmp_path / "page.html"
-    done = run_cli("--store", tmp_path / "store", "report", "--html", page)
+    done = cli("--store", tmp_path / "store", "report", "--html", page)
     assert (done.exit_code, done.stdout) == (0, f"3 tasks are in {page}.\n")
     assert "t_3" in page.read_text(encoding="utf-8")
     planted_run.write(tmp_path / "run")
-    done = run_cli("report", "--html", page, "--run", tmp_path / "run", "--json")
+    done = cli("report", "--html", page, "--run", tmp_path / "run", "--json")
     assert done.exit_code == 0
     assert '"tasks": 55' in done.stdout
     assert "t_0080" in page.read_text(encoding="utf-8")
 
 
-def test_the_command_says_what_can_not_be_reported(
-    tmp_path: Path, run_cli: Callable[..., Any]
-) -> None:
+def test_the_command_says_what_can_not_be_reported(tmp_path: Path, cli: Callable[..., Any]) -> None:
     page, store = tmp_path / "page.html", tmp_path / "store"
     Memory.open(store, embeddings=HashingEmbedder()).close()
-    nothing = run_cli("--store", store, "report", "--html", page)
+    nothing = cli("--store", store, "report", "--html", page)
     assert (nothing.exit_code, page.exists()) == (1, False)
-    assert run_cli("report", "--html", page, "--run", tmp_path / "none").exit_code == 2
+    assert cli("report", "--html", page, "--run", tmp_path / "none").exit_code == 2
     planted_run.write(tmp_path / "run")
-    both = run_cli("report", "--html", page, "--run", tmp_path / "run", "-w", "ws")
+    both = cli("report", "--html", page, "--run", tmp_path / "run", "-w", "ws")
     assert (both.exit_code, "exclude each other" in both.stderr) == (2, True)
-    nowhere = run_cli("report", "--html", tmp_path / "no" / "x.html", "--run", tmp_path / "run")
+    nowhere = cli("report", "--html", tmp_path / "no" / "x.html", "--run", tmp_path / "run")
     assert (nowhere.exit_code, "can't be written" in nowhere.stderr) == (2, True)

@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from memplugin import Memory, MemoryContext
-from memplugin.cli.main import app
 from memplugin.errors import ConfigError
 from memplugin.evaluation.agreement import agreement, name_scores
 from memplugin.evaluation.cases import Case
@@ -232,11 +230,6 @@ def test_precision_and_recall_are_what_is_worked_out_by_hand() -> None:
 
 
 # ---------------------------------------------------------------- the commands
-
-
-@pytest.fixture
-def cli() -> Callable[..., Any]:
-    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 def test_a_sample_goes_out_and_what_comes_back_changes_the_report(
