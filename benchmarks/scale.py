@@ -18,7 +18,7 @@ from benchmarks.results import Figure, Part, Target
 from benchmarks.timing import Timings, in_turns, seconds_of
 from memplugin import Memory, MemoryConfig, MemoryContext
 from memplugin.ports import Batch
-from memplugin.records import Known, Proposal, Ruling, Selection
+from memplugin.records import Known, Proposal, Ruling, Selection, WriteRequest
 from memplugin.write.gate import rule
 from memplugin.write.proposal import direct_proposal
 
@@ -188,8 +188,9 @@ def _fill(memory: Memory, workspace: str, texts: Sequence[str]) -> list[str]:
     for start in range(0, len(texts), CHUNK):
         now = store.clock.now()
         chunk = texts[start : start + CHUNK]
-        proposals = [direct_proposal(text, context=context, now=now) for text in chunk]
-        receipts = store.ledger.writes.settle(Batch(context, proposals, now), gate)
+        requests = map(WriteRequest, chunk)
+        proposals = [direct_proposal(one, context=context, now=now) for one in requests]
+        receipts = store.ledger.writes.settle(Batch(context, proposals, now), gate).receipts
         stored = [receipt.record_id or "" for receipt in receipts]
         store.index.upsert(workspace, stored, store.embedder.embed(chunk))
         store.ledger.records.mark_indexed(workspace, stored, now)

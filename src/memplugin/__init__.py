@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Support,
         Verdict,
         WriteReceipt,
+        WriteRequest,
     )
     from memplugin.use.schema import decision_schema
 
@@ -55,6 +56,7 @@ __all__ = [
     "TaskRecord",
     "Verdict",
     "WriteReceipt",
+    "WriteRequest",
     "attribute",
     "decision_schema",
 ]

@@ -20,6 +20,8 @@ not an error but a value (``Decision.status``, ``WriteReceipt.reason``).
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class MemPluginError(Exception):
     """Base of every error raised on purpose by this package."""
@@ -51,6 +53,14 @@ class EmbedderMismatch(StoreError):
 
 class RecordNotFound(StoreError, LookupError):
     """No such record in this workspace."""
+
+    @classmethod
+    def of(cls, workspace_id: str, record_id: str) -> Self:
+        """The error for a record and a workspace."""
+        return cls(
+            f"there is no record {record_id!r} in workspace {workspace_id!r}: check both ids "
+            "(`memplugin check TEXT` shows ids)."
+        )
 
 
 class EmbedderError(MemPluginError):

@@ -39,6 +39,7 @@ NAMES = [
     "TaskRecord",
     "Verdict",
     "WriteReceipt",
+    "WriteRequest",
     "attribute",
     "decision_schema",
 ]

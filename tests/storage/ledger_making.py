@@ -88,7 +88,7 @@ def batch(*proposals: Proposal, workspace: str = WORKSPACE, **fields: Any) -> Ba
 
 
 def settle(ledger: SqlLedger, *proposals: Proposal, **fields: Any) -> list[WriteReceipt]:
-    return ledger.writes.settle(batch(*proposals, **fields), gate)
+    return ledger.writes.settle(batch(*proposals, **fields), gate).receipts
 
 
 def write(

@@ -45,7 +45,7 @@ def test_what_counts_most_comes_first(ledger: SqlLedger) -> None:
     def claim(content: str, **more: Any) -> str:
         scope = more.pop("scope", {"trade": "pest"})
         made = proposal(content, claim={"vendor_id": content}, scope=scope, **more)
-        [receipt] = ledger.writes.settle(batch(made), accept)
+        [receipt] = ledger.writes.settle(batch(made), accept).receipts
         return str(receipt.record_id)
 
     broad = claim("broad", scope={}, pinned=True)
@@ -83,7 +83,7 @@ def test_the_same_records_are_found_as_by_looking_at_each(
         proposal(f"memory {n}", id=f"p_{n}", claim=claim or None, confidence=n % 3 / 3)
         for n, claim in enumerate(claims)
     ]
-    receipts = ledger.writes.settle(batch(*proposals), accept)
+    receipts = ledger.writes.settle(batch(*proposals), accept).receipts
     records = ledger.records.get_many(WORKSPACE, [str(r.record_id) for r in receipts]).values()
     expected: list[MemoryRecord] = [r for r in records if wanted in (r.claim or {})]
     expected.sort(key=precedence, reverse=True)

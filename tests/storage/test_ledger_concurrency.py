@@ -47,7 +47,7 @@ def test_threads_that_settle_the_same_get_one_row_and_the_same_receipts(
     read = batch(
         *(proposal(f"note {n}", turn_id=said.id) for n in range(20)), turns=[said], extractor="x@1"
     )
-    receipts = at_once([ledger] * WRITERS, lambda one, _: one.writes.settle(read, gate))
+    receipts = at_once([ledger] * WRITERS, lambda one, _: one.writes.settle(read, gate).receipts)
     assert receipts == [receipts[0]] * WRITERS
     rows = ledger.maintenance.statistics()["rows"]
     assert (rows["memory_records"], rows["proposals"], rows["turns"]) == (20, 20, 1)

@@ -113,7 +113,7 @@ def test_the_whole_set_is_weighed_with_the_seed_the_record_was_written_with(
 
     [receipt] = ledger.writes.settle(
         batch(proposal("Yonic", scope={"trade": "plumbing"}), seed_strength=7.0), gate, watch
-    )
+    ).receipts
     record = now(ledger, receipt.record_id)
     first, second = seen(record, 1), seen(record, 2, supports=False)
     for piece in (first, second):
@@ -227,7 +227,9 @@ def test_the_gate_is_shown_the_exception_that_was_made_the_last_time(ledger: Sql
 
 def test_an_attached_write_moves_confidence_with_the_ordinary_weight(ledger: SqlLedger) -> None:
     record = write(ledger, "net of tax")
-    [receipt] = ledger.writes.settle(batch(proposal("NET of tax", turn_id="u_2")), gate, counted)
+    [receipt] = ledger.writes.settle(
+        batch(proposal("NET of tax", turn_id="u_2")), gate, counted
+    ).receipts
     assert receipt.ruling == "attached"
     assert now(ledger, record.id).confidence == 0.1
     [piece] = ledger.evidence.of_record(WORKSPACE, record.id)

@@ -40,7 +40,7 @@ def shown_everywhere(ledger: SqlLedger) -> MemoryRecord:
         turns=[said, turn("ok")],
         extractor="x@1",
     )
-    [receipt] = ledger.writes.settle(read, gate)
+    [receipt] = ledger.writes.settle(read, gate).receipts
     assert receipt.record_id
     record = ledger.records.get_many(WORKSPACE, [receipt.record_id])[receipt.record_id]
     settle(ledger, proposal(SECRET.upper(), turn_id="u_2", quote=SECRET.upper()))

@@ -184,7 +184,7 @@ def test_near_may_name_a_record_that_the_same_batch_makes(ledger: SqlLedger) -> 
 
     receipts = ledger.writes.settle(
         batch(first, second, near={second.id: [(first.record_id, 0.96)]}), attach_near
-    )
+    ).receipts
     assert receipts[1].record_id == first.record_id
 
 
@@ -195,7 +195,7 @@ def test_an_amended_proposal_is_stored_as_amended_under_its_own_id(ledger: SqlLe
         amended = replace(original, scope={"user": "ana"})
         return Ruling(amended, "accepted", record_id=original.record_id)
 
-    [receipt] = ledger.writes.settle(batch(proposed), amend)
+    [receipt] = ledger.writes.settle(batch(proposed), amend).receipts
     assert receipt.proposal_id == proposed.id
     assert ledger.records.get_many(WORKSPACE, [proposed.record_id])[proposed.record_id].scope == {
         "user": "ana"
@@ -203,7 +203,7 @@ def test_an_amended_proposal_is_stored_as_amended_under_its_own_id(ledger: SqlLe
 
 
 def test_a_rejected_proposal_keeps_its_reason_and_makes_no_record(ledger: SqlLedger) -> None:
-    [receipt] = ledger.writes.settle(batch(proposal("maybe net")), refuse)
+    [receipt] = ledger.writes.settle(batch(proposal("maybe net")), refuse).receipts
     assert (receipt.ruling, receipt.record_id) == ("rejected", None)
     [stored] = ledger.history.find_proposals(WORKSPACE, ["maybe"], 5)
     assert (stored.ruling, stored.reason) == ("rejected", "confidence: 0.2 is below 0.5")
@@ -239,9 +239,9 @@ def test_turns_that_were_read_make_the_batch_a_repetition(ledger: SqlLedger) -> 
     read = batch(
         proposal("net of tax", turn_id=said.id), turns=[said], extractor="x@1", context=context()
     )
-    first = ledger.writes.settle(read, gate)
+    first = ledger.writes.settle(read, gate).receipts
     other_reading = replace(read, proposals=[proposal("taxes excluded", turn_id=said.id)])
-    assert ledger.writes.settle(other_reading, gate) == first
+    assert ledger.writes.settle(other_reading, gate).receipts == first
     assert ledger.turns.already_read(WORKSPACE, "s_1", [said.id, "u_x"], "x@1") == {said.id}
     assert ledger.turns.receipts(WORKSPACE, "s_1", [said.id], "x@1") == first
     assert ledger.turns.already_read(WORKSPACE, "s_1", [said.id], "x@2") == frozenset()
@@ -253,26 +253,26 @@ def test_a_new_extractor_reads_again_and_is_then_asked_about_what_it_confirmed(
 ) -> None:
     said = turn("net of tax, please")
     read = batch(proposal("net of tax", turn_id=said.id), turns=[said], extractor="x@1")
-    first = ledger.writes.settle(read, gate)
+    first = ledger.writes.settle(read, gate).receipts
     newer = replace(read, extractor="x@2")
-    assert ledger.writes.settle(newer, gate) == first
+    assert ledger.writes.settle(newer, gate).receipts == first
     assert ledger.turns.receipts(WORKSPACE, "s_1", [said.id], "x@2") == first
 
 
 def test_a_failed_extraction_is_kept_once_and_its_turns_stay_unread(ledger: SqlLedger) -> None:
     said = [turn("net of tax, please"), turn("thanks")]
     failed = batch(turns=said, extractor="x@1", failure="timeout")
-    [receipt] = ledger.writes.settle(failed, gate)
+    [receipt] = ledger.writes.settle(failed, gate).receipts
     assert (receipt.ruling, receipt.reason, receipt.record_id) == ("failed", "timeout", None)
-    [again] = ledger.writes.settle(replace(failed, failure="refused"), gate)
+    [again] = ledger.writes.settle(replace(failed, failure="refused"), gate).receipts
     assert again.proposal_id == receipt.proposal_id
     [stored] = ledger.history.proposals_of_turn(WORKSPACE, said[1].id)
     assert (stored.ruling, stored.reason, stored.content) == ("failed", "refused", None)
     assert ledger.turns.already_read(WORKSPACE, "s_1", [t.id for t in said], "x@1") == frozenset()
     done = replace(failed, failure=None, proposals=[proposal("net of tax", turn_id=said[0].id)])
-    accepted = ledger.writes.settle(done, gate)
+    accepted = ledger.writes.settle(done, gate).receipts
     assert [r.ruling for r in accepted] == ["accepted"]
-    assert ledger.writes.settle(done, gate) == accepted
+    assert ledger.writes.settle(done, gate).receipts == accepted
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from memplugin.config import MemoryContext
 from memplugin.errors import ConfigError
+from memplugin.records import WriteRequest
 from memplugin.write.proposal import direct_proposal
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -14,7 +15,7 @@ ANN = MemoryContext("w", "s", user_id="ann")
 
 
 def write(content="Report net of tax.", context=ANN, **fields):
-    return direct_proposal(content, context=context, now=NOON, **fields)
+    return direct_proposal(WriteRequest(content, **fields), context=context, now=NOON)
 
 
 def test_a_caller_s_words_are_proposed_as_they_are():

@@ -11,9 +11,9 @@ import pytest
 
 from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.errors import ConfigError
-from memplugin.records import Evidence, Known, MemoryRecord, Proposal
+from memplugin.records import Evidence, Known, MemoryRecord, Observation, Proposal
 from memplugin.write.gate import rule
-from memplugin.write.observation import observation
+from memplugin.write.observation import evidence_from
 
 Made = Callable[..., MemoryRecord]
 CONFIG = MemoryConfig()
@@ -38,7 +38,7 @@ def observed(
 ) -> tuple[Evidence, Proposal | None]:
     where = {"trade": "plumbing", "problem": "toilet"} if scope is None else scope
     context = fields.pop("context", MemoryContext("ws_8841", "s_1", task_id="t_1", scope=where))
-    return observation(record, context=context, config=config, now=now, **fields)
+    return evidence_from(Observation(**fields), record, context=context, config=config, now=now)
 
 
 def test_a_confirmation_is_evidence_and_nothing_else(plumber: MemoryRecord, now: datetime) -> None:

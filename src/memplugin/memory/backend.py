@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memplugin.config import MemoryConfig, MemoryContext
+from memplugin.errors import RecordNotFound
 from memplugin.ports import Clock, Embedder, IdFactory, VectorIndex
+from memplugin.records import MemoryRecord
 from memplugin.retrieval.rank import Policy
 from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.storage.vector.search import VectorSearch
@@ -40,6 +42,17 @@ class Backend:
         self.metrics.close()
         self.index.close()
         self.ledger.close()
+
+    def get_record(self, workspace_id: str, record_id: str) -> MemoryRecord:
+        """A record of any status.
+
+        Raises:
+            RecordNotFound: no such record in this workspace.
+        """
+        record = self.ledger.records.get_many(workspace_id, [record_id]).get(record_id)
+        if record is None:
+            raise RecordNotFound.of(workspace_id, record_id)
+        return record
 
     def begin(self, context: MemoryContext, hop: Hop) -> None:
         """Notes the first call of a task's session and links it to the session before."""

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
 from memplugin.config import MemoryContext
-from memplugin.errors import ConfigError, RecordNotFound
+from memplugin.errors import ConfigError
 from memplugin.memory.backend import Backend
 from memplugin.memory.write import Said, batch_of, embedded, gate_of, indexed
-from memplugin.records import Evidence, MemoryRecord, Resolved, Selection
+from memplugin.records import Evidence, MemoryRecord, Observation, Resolved, Selection
 from memplugin.retrieval.scope import applicable_keys, resolved
 from memplugin.telemetry import names
 from memplugin.telemetry.attributes import believed, written
 from memplugin.text import clean
 from memplugin.write.confidence import rank_observations, weigher
-from memplugin.write.observation import observation
+from memplugin.write.observation import evidence_from
 
 
 def observe(
-    backend: Backend, context: MemoryContext, record_id: str, arguments: Mapping[str, Any]
+    backend: Backend, context: MemoryContext, record_id: str, observation: Observation
 ) -> MemoryRecord:
     """Adds an observation to a record, and makes or strengthens the narrower belief.
 
@@ -28,7 +26,10 @@ def observe(
         backend: Where the record is.
         context: Of the request in which it was observed.
         record_id: What was observed.
-        arguments: As of ``write.observing.observation``.
+        observation: How it turned out.
+
+    Returns:
+        The observed record, as it stands now.
 
     Raises:
         RecordNotFound: no such record in this workspace.
@@ -37,9 +38,9 @@ def observe(
     """
     with backend.tracing.hop(names.UPSERT, context) as hop:
         backend.begin(context, hop)
-        record = found(backend, context.workspace_id, record_id)
-        seen, narrower = observation(
-            record, context=context, config=backend.config, now=backend.clock.now(), **arguments
+        record = backend.get_record(context.workspace_id, record_id)
+        seen, narrower = evidence_from(
+            observation, record, context=context, config=backend.config, now=backend.clock.now()
         )
         proposals = [narrower] if narrower else []
         vectors = embedded(backend, proposals)
@@ -48,7 +49,7 @@ def observe(
             seen, batch, gate_of(backend), weigher(backend.config)
         )
         backend.metrics.written(proposals, observed.receipts)
-        receipts, indexed_at = indexed(backend, context.workspace_id, observed.receipts, vectors)
+        receipts, indexed_at = indexed(backend, observed.receipts, observed.records, vectors)
         content = backend.tracing.content
         hop.set(
             lambda: {
@@ -84,7 +85,7 @@ def observations(backend: Backend, context: MemoryContext, record_id: str) -> li
     Raises:
         RecordNotFound: no such record in this workspace.
     """
-    found(backend, context.workspace_id, record_id)
+    backend.get_record(context.workspace_id, record_id)
     ranked = rank_observations(
         backend.ledger.evidence.of_record(context.workspace_id, record_id),
         now=backend.clock.now(),
@@ -104,18 +105,3 @@ def resolve(backend: Backend, context: MemoryContext, field: str) -> Resolved | 
     name, request = clean(field), context.request_scope
     selection = Selection(context.workspace_id, applicable_keys(request))
     return resolved(backend.ledger.search.claims(selection, [name]), name, request)
-
-
-def found(backend: Backend, workspace_id: str, record_id: str) -> MemoryRecord:
-    """A record of any status.
-
-    Raises:
-        RecordNotFound: no such record in this workspace.
-    """
-    records = backend.ledger.records.get_many(workspace_id, [record_id])
-    if record_id not in records:
-        raise RecordNotFound(
-            f"there is no record {record_id!r} in workspace {workspace_id!r}: "
-            "check the id and the workspace."
-        )
-    return records[record_id]

@@ -1,4 +1,4 @@
-"""The part of the front door that is about beliefs."""
+"""``Memory``: an opened store, and every operation on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 from pydantic import BaseModel
@@ -53,12 +52,14 @@ from memplugin.records import (
     LearnReport,
     MemoryRecord,
     Need,
+    Observation,
     Outcome,
     Resolved,
     Retrieval,
     Scope,
     Verdict,
     WriteReceipt,
+    WriteRequest,
 )
 from memplugin.retrieval.rank import Policy
 from memplugin.storage.embedding.embedder import EmbedderSpec
@@ -66,14 +67,326 @@ from memplugin.telemetry import names
 from memplugin.telemetry.attributes import finished
 from memplugin.telemetry.sampling import task_baggage
 from memplugin.write.gate import BUILT_IN_CHECKS, Check
-from memplugin.write.proposal import direct_proposal
-from memplugin.write.turns import numbered_turns
+from memplugin.write.proposal import direct_proposal, write_request
+from memplugin.write.turns import Message, numbered_turns
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+
+WRITE_CHUNK = 256
+"""Items of ``write_many`` stored in one transaction and embedded in one batch."""
 
 
-class Beliefs:
-    """The methods of ``Memory`` on what it believes, and how surely."""
+class Memory:
+    """An opened store, and the operations on it.
 
-    _backend: Backend
+    Safe in threads. Every method has an ``a…`` twin with the same arguments. A context
+    manager; ``close`` gives back files and connections.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path | None = None,
+        *,
+        ledger_url: str | None = None,
+        index_url: str | None = None,
+        embeddings: EmbedderSpec = None,
+        onnx: bool = False,
+        config: MemoryConfig | None = None,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        clock: Clock | None = None,
+        ids: IdFactory | None = None,
+        checks: Sequence[Check] = BUILT_IN_CHECKS,
+        policies: Sequence[Policy] = (),
+    ) -> Self:
+        """Opens a store, makes it when it is not there, and drains its outbox.
+
+        Args:
+            path: A folder; ``ledger.db`` and ``chroma/`` are in it.
+            ledger_url: SQLAlchemy URL of the ledger instead (``postgresql+psycopg://…``).
+            index_url: URL of a Chroma server instead (``http://chroma:8000``).
+            embeddings: A model's name or folder, or a langchain-core ``Embeddings``; the
+                default is all-MiniLM-L6-v2.
+            onnx: Run the model through ONNX Runtime (extra ``onnx``).
+            config: None reads ``MemoryConfig.from_env()``.
+            tracer_provider: None takes the host's global one.
+            meter_provider: None takes the host's global one.
+            clock: Where times come from.
+            ids: Makes ids of retrievals and decisions.
+            checks: The gate, in order. Append a function to add one.
+            policies: Ranking policies beside the built-in ones.
+
+        Raises:
+            ConfigError: the place or a setting can't work.
+            StoreVersionError: the ledger's tables need ``memplugin db upgrade``.
+            EmbedderMismatch: the store was filled with another embedding model.
+            StoreError: the ledger or the index could not be opened.
+            EmbedderError: the embedding model could not be loaded.
+        """
+        parts = Parts(
+            embeddings=embeddings,
+            onnx=onnx,
+            config=config,
+            tracer_provider=tracer_provider,
+            meter_provider=meter_provider,
+            clock=clock,
+            ids=ids,
+            checks=checks,
+            policies=policies,
+        )
+        memory = cls(open_backend(Location.of(path, ledger_url, index_url), parts))
+        index.try_drain(memory._backend)
+        return memory
+
+    def close(self) -> None:
+        """Gives back files and connections; what waits for the index waits in the ledger."""
+        self._backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def backend(self) -> Backend:
+        """The ports it works with, for tools that look beneath."""
+        return self._backend
+
+    # ------------------------------------------------------------ write
+
+    def write(
+        self,
+        content: str,
+        *,
+        context: MemoryContext,
+        kind: str = "fact",
+        scope: Scope | None = None,
+        claim: Claim | None = None,
+        confidence: float | None = None,
+        pinned: bool = False,
+        occurred_at: datetime | None = None,
+        source: str | None = None,
+        around: str | None = None,
+        shared: bool = False,
+    ) -> WriteReceipt:
+        """Proposes one memory; the gate rules on it.
+
+        Args:
+            content: One self-contained sentence.
+            context: Whose it is.
+            kind: ``preference``, ``instruction``, ``fact``, ``belief``, ``tip``,
+                ``episode`` or one of your own.
+            scope: When it applies; None and ``{}`` anywhere.
+            claim: What it says of one field, ``{"vendor_id": "primex"}``.
+            confidence: 0 to 1.
+            pinned: An extracted memory can't supersede it, and evidence does not move its
+                confidence.
+            occurred_at: When it became true, with a time zone; None for now.
+            source: Where it comes from, in your words.
+            around: Text that is indexed with it and never shown.
+            shared: For everyone in the workspace, although the context names a user.
+
+        Raises:
+            ConfigError: an argument can't be stored; the message names it.
+            StoreError: it was not stored.
+        """
+        request = WriteRequest(
+            content=content,
+            kind=kind,
+            scope=scope,
+            claim=claim,
+            confidence=confidence,
+            pinned=pinned,
+            occurred_at=occurred_at,
+            source=source,
+            around=around,
+            shared=shared,
+        )
+        return self.write_many([request], context=context)[0]
+
+    def write_many(
+        self, items: Iterable[str | Mapping[str, Any] | WriteRequest], *, context: MemoryContext
+    ) -> list[WriteReceipt]:
+        """Proposes many: one transaction and one embedding batch for each 256 of them.
+
+        Args:
+            items: Texts, requests, or mappings of a request's fields (``content`` required).
+            context: Whose they are.
+
+        Returns:
+            A receipt for each item, in their order.
+
+        Raises:
+            ConfigError: an item can't be stored; nothing of any item is stored.
+            StoreError: a chunk was not stored; earlier chunks were.
+        """
+        now = self._backend.clock.now()
+        proposals = [
+            direct_proposal(write_request(item, place), context=context, now=now)
+            for place, item in enumerate(items)
+        ]
+        receipts: list[WriteReceipt] = []
+        for start in range(0, len(proposals), WRITE_CHUNK):
+            chunk = proposals[start : start + WRITE_CHUNK]
+            receipts += write.store_proposals(self._backend, context, chunk)
+        return receipts
+
+    def remember(
+        self, messages: Sequence[Message], *, context: MemoryContext, model: BaseChatModel
+    ) -> list[WriteReceipt]:
+        """Extracts memories from a conversation and stores what the gate lets through.
+
+        Only turns that this extractor has not read yet are read: the same history, whole
+        or grown, writes once, whatever the model says the second time.
+
+        Args:
+            messages: langchain-core messages or ``{"role", "content"}`` mappings.
+            context: Whose conversation it is.
+            model: Any chat model with structured output.
+
+        Returns:
+            A receipt for each proposal of these turns; one ``failed`` receipt with its
+            reason when the model's reply could not be used (the turns stay unread).
+
+        Raises:
+            ConfigError: something among the messages is no message.
+            StoreError: nothing was stored.
+        """
+        return run(self._remember(messages, context, model))
+
+    async def aremember(
+        self, messages: Sequence[Message], *, context: MemoryContext, model: BaseChatModel
+    ) -> list[WriteReceipt]:
+        """``remember``, awaiting the model."""
+        return await arun(self._remember(messages, context, model))
+
+    def _remember(
+        self, messages: Sequence[Message], context: MemoryContext, model: BaseChatModel
+    ) -> write.Steps[list[WriteReceipt]]:
+        turns = numbered_turns(messages, context=context, now=self._backend.clock.now())
+        return write.remember(self._backend, context, turns, model)
+
+    # ------------------------------------------------------------ retrieve
+
+    def recall(
+        self,
+        query: str,
+        *,
+        context: MemoryContext,
+        k: int = 3,
+        kinds: Iterable[str] | None = None,
+        policy: str | None = None,
+    ) -> Retrieval:
+        """Finds and ranks memories for a query, and stores the whole ranked list.
+
+        Args:
+            query: A text.
+            context: Whose request it is; its scope decides what applies.
+            k: How many are shown by rank, beside the standing ones.
+            kinds: None for every kind.
+            policy: None for the configured one.
+
+        Raises:
+            ConfigError: an argument can't work.
+            StoreError: the ledger could not answer.
+        """
+        asked = recall.request(self._backend, query, context, k, kinds, policy)
+        return recall.recall(self._backend, asked)
+
+    def explain(self, record_id: str, retrieval: Retrieval) -> Explanation:
+        """Where a record stood for a retrieval, also beyond the depth that was searched.
+
+        Raises:
+            RecordNotFound: no such record in the retrieval's workspace.
+        """
+        return diagnose.explain_retrieval(self._backend, retrieval, record_id)
+
+    def get(self, record_id: str, *, context: MemoryContext) -> MemoryRecord:
+        """A record of any status.
+
+        Raises:
+            RecordNotFound: no such record in this workspace.
+        """
+        return self._backend.get_record(context.workspace_id, record_id)
+
+    def find(self, text: str, *, context: MemoryContext) -> Census:
+        """The ten-second check: records, rejected proposals and turns that say a text."""
+        return look_up(self._backend.ledger, context.workspace_id, Need(text=text))
+
+    # ------------------------------------------------------------ use
+
+    def decide(
+        self,
+        question: str,
+        *,
+        context: MemoryContext,
+        answer: type[AnswerT],
+        model: BaseChatModel,
+        retrieval: Retrieval | str | None = None,
+    ) -> Decision[AnswerT]:
+        """Asks a model for an answer, with the memories in front of it.
+
+        Args:
+            question: What is to be decided.
+            context: Whose request it is.
+            answer: Its Pydantic model, or what ``decision_schema`` made of one.
+            model: Any chat model with structured output.
+            retrieval: A retrieval or its id; None recalls with the question.
+
+        Returns:
+            Always a decision: a model that fails, refuses or is cut off is a ``status``.
+
+        Raises:
+            SchemaError: the answer can't become a decision schema.
+            ConfigError: there is no such retrieval.
+            StoreError: the decision could not be stored.
+        """
+        return run(decide.decide(self._backend, question, context, answer, model, retrieval))
+
+    async def adecide(
+        self,
+        question: str,
+        *,
+        context: MemoryContext,
+        answer: type[AnswerT],
+        model: BaseChatModel,
+        retrieval: Retrieval | str | None = None,
+    ) -> Decision[AnswerT]:
+        """``decide``, awaiting the model."""
+        return await arun(decide.decide(self._backend, question, context, answer, model, retrieval))
+
+    # ------------------------------------------------------------ outcome
+
+    def report(
+        self,
+        *,
+        context: MemoryContext,
+        succeeded: bool,
+        failure_mode: str | None = None,
+        action: str | None = None,
+        confidence: float = 1.0,
+    ) -> Outcome:
+        """Keeps how an attempt ended; reporting the same attempt again replaces it.
+
+        Raises:
+            ConfigError: confidence is not between 0 and 1.
+            StoreError: it was not stored.
+        """
+        return outcome.report(
+            self._backend,
+            context,
+            succeeded=succeeded,
+            failure_mode=failure_mode,
+            action=action,
+            confidence=confidence,
+        )
+
+    # ------------------------------------------------------------ beliefs
 
     def observe(
         self,
@@ -115,14 +428,8 @@ class Beliefs:
             ConfigError: an argument can't be used, or the record is about another request.
             StoreError: the record is not active, or nothing was stored.
         """
-        arguments = {
-            "supports": supports,
-            "weight": weight,
-            "salience": salience,
-            "note": note,
-            "claim": claim,
-        }
-        return belief.observe(self._backend, context, record_id, arguments)
+        observation = Observation(supports, weight, salience, note, claim)
+        return belief.observe(self._backend, context, record_id, observation)
 
     def observations(self, record_id: str, *, context: MemoryContext) -> list[Evidence]:
         """Everything observed of a record, by salience, weight and recency.
@@ -169,17 +476,7 @@ class Beliefs:
         """
         return belief.resolve(self._backend, context, field)
 
-    aobserve = in_thread(observe)
-    aobservations = in_thread(observations)
-    apin = in_thread(pin)
-    aunpin = in_thread(unpin)
-    aresolve = in_thread(resolve)
-
-
-class Credits:
-    """The methods of ``Memory`` that learn from outcomes."""
-
-    _backend: Backend
+    # ------------------------------------------------------------ credit
 
     def learn(
         self,
@@ -311,15 +608,36 @@ class Credits:
         steps = curate.calibrate(self._backend, workspace_id, model, sample, trial, seed=seed)
         return await arun(steps)
 
-    aaudit = in_thread(audit)
-    aevict = in_thread(evict)
-    arestore = in_thread(restore)
+    # ------------------------------------------------------------ diagnose
 
+    @contextmanager
+    def task(self, task_id: str, *, workspace_id: str, arm: str = "memory_on") -> Generator[Task]:
+        """One task as a block: its id is baggage inside, and its span is shown at the end."""
+        task = Task(self._backend, workspace_id, task_id, arm)
+        with task_baggage(task_id):
+            yield task
+        record = task.record()
+        context = task.context(record.sessions[-1] if record.sessions else task_id)
+        with self._backend.tracing.hop(names.TASK, context) as hop:
+            hop.set(finished(record.success, task.verdict, at=self._backend.clock.now()))
 
-class Experiments:
-    """The methods of ``Memory`` that leave a record out and look at the answers."""
+    def task_record(self, task_id: str, *, workspace_id: str) -> TaskRecord:
+        """What a task's hops left behind.
 
-    _backend: Backend
+        Raises:
+            ConfigError: the workspace has no such task.
+        """
+        return diagnose.task_record(self._backend, workspace_id, task_id)
+
+    def diagnose(self, task_id: str, *, workspace_id: str, need: Need) -> Verdict:
+        """Names the stage at which a task failed.
+
+        Raises:
+            ConfigError: the workspace has no such task.
+        """
+        return diagnose.diagnose(self._backend, workspace_id, task_id, need)
+
+    # ------------------------------------------------------------ experiments
 
     def counterfactual(
         self,
@@ -384,18 +702,6 @@ class Experiments:
             counterfactual.counterfactual(self._backend, decision_id, context, model, trial)
         )
 
-
-def _listed(record_ids: Iterable[str] | None) -> list[str] | str | None:
-    if record_ids is None or isinstance(record_ids, str):
-        return record_ids  # a text is refused where the others are looked at
-    return list(record_ids)
-
-
-class Replays:
-    """The methods of ``Memory`` that ask what would have happened."""
-
-    _backend: Backend
-
     def replay(
         self,
         decision_id: str,
@@ -458,354 +764,6 @@ class Replays:
             replay.replay(self._backend, decision_id, context, model, changes, answer)
         )
 
-
-def _ids(without: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(without, str):
-        raise ConfigError(f"without is the text {without!r}: give a list, such as [{without!r}].")
-    return tuple(dict.fromkeys(without))
-
-
-AnswerT = TypeVar("AnswerT", bound=BaseModel)
-Message = BaseMessage | Mapping[str, Any]
-
-WRITE_CHUNK = 256
-"""Items of ``write_many`` settled in one transaction and embedded in one batch."""
-
-
-class Memory(Beliefs, Experiments, Replays, Credits):
-    """An opened store and the hops on it.
-
-    Safe in threads. Every method has an ``a…`` twin with the same arguments. A context
-    manager; ``close`` gives back files and connections.
-    """
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-
-    @classmethod
-    def open(
-        cls,
-        path: str | Path | None = None,
-        *,
-        ledger_url: str | None = None,
-        index_url: str | None = None,
-        embeddings: EmbedderSpec = None,
-        onnx: bool = False,
-        config: MemoryConfig | None = None,
-        tracer_provider: TracerProvider | None = None,
-        meter_provider: MeterProvider | None = None,
-        clock: Clock | None = None,
-        ids: IdFactory | None = None,
-        checks: Sequence[Check] = BUILT_IN_CHECKS,
-        policies: Sequence[Policy] = (),
-    ) -> Self:
-        """Opens a store, makes it when it is not there, and drains its outbox.
-
-        Args:
-            path: A folder; ``ledger.db`` and ``chroma/`` are in it.
-            ledger_url: SQLAlchemy URL of the ledger instead (``postgresql+psycopg://…``).
-            index_url: URL of a Chroma server instead (``http://chroma:8000``).
-            embeddings: A model's name or folder, or a langchain-core ``Embeddings``; the
-                default is all-MiniLM-L6-v2.
-            onnx: Run the model through ONNX Runtime (extra ``onnx``).
-            config: None reads ``MemoryConfig.from_env()``.
-            tracer_provider: None takes the host's global one.
-            meter_provider: None takes the host's global one.
-            clock: Where times come from.
-            ids: Makes ids of retrievals and decisions.
-            checks: The gate, in order. Append a function to add one.
-            policies: Ranking policies beside the built-in ones.
-
-        Raises:
-            ConfigError: the place or a setting can't work.
-            StoreVersionError: the ledger's tables need ``memplugin db upgrade``.
-            EmbedderMismatch: the store was filled with another embedding model.
-            StoreError: the ledger or the index could not be opened.
-            EmbedderError: the embedding model could not be loaded.
-        """
-        parts = Parts(
-            embeddings=embeddings,
-            onnx=onnx,
-            config=config,
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-            clock=clock,
-            ids=ids,
-            checks=checks,
-            policies=policies,
-        )
-        memory = cls(open_backend(Location.of(path, ledger_url, index_url), parts))
-        index.try_drain(memory._backend)
-        return memory
-
-    def close(self) -> None:
-        """Gives back files and connections; what waits for the index waits in the ledger."""
-        self._backend.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def backend(self) -> Backend:
-        """The ports it works with, for tools that look beneath."""
-        return self._backend
-
-    # ------------------------------------------------------------ write
-
-    def write(
-        self,
-        content: str,
-        *,
-        context: MemoryContext,
-        kind: str = "fact",
-        scope: Scope | None = None,
-        claim: Claim | None = None,
-        confidence: float | None = None,
-        pinned: bool = False,
-        occurred_at: datetime | None = None,
-        source: str | None = None,
-        around: str | None = None,
-        shared: bool = False,
-    ) -> WriteReceipt:
-        """Proposes one memory; the gate rules on it.
-
-        Args:
-            content: One self-contained sentence.
-            context: Whose it is.
-            kind: ``preference``, ``instruction``, ``fact``, ``belief``, ``tip``,
-                ``episode`` or one of your own.
-            scope: When it applies; None and ``{}`` anywhere.
-            claim: What it says of one field, ``{"vendor_id": "primex"}``.
-            confidence: 0 to 1.
-            pinned: An extracted memory can't supersede it, and evidence does not move its
-                confidence.
-            occurred_at: When it became true, with a time zone; None for now.
-            source: Where it comes from, in your words.
-            around: Text that is indexed with it and never shown.
-            shared: For everyone in the workspace, although the context names a user.
-
-        Raises:
-            ConfigError: an argument can't be stored; the message names it.
-            StoreError: it was not stored.
-        """
-        item = {
-            "content": content,
-            "kind": kind,
-            "scope": scope,
-            "claim": claim,
-            "confidence": confidence,
-            "pinned": pinned,
-            "occurred_at": occurred_at,
-            "source": source,
-            "around": around,
-            "shared": shared,
-        }
-        return self.write_many([item], context=context)[0]
-
-    def write_many(
-        self, items: Iterable[str | Mapping[str, Any]], *, context: MemoryContext
-    ) -> list[WriteReceipt]:
-        """Proposes many: one transaction and one embedding batch for each 256 of them.
-
-        Args:
-            items: Texts, or mappings of ``write``'s arguments (``content`` required).
-            context: Whose they are.
-
-        Raises:
-            ConfigError: an item can't be stored; nothing of any item is stored.
-            StoreError: a chunk was not stored; earlier chunks were.
-        """
-        now = self._backend.clock.now()
-        proposals = [
-            direct_proposal(**_arguments(item, place), context=context, now=now)
-            for place, item in enumerate(items)
-        ]
-        receipts: list[WriteReceipt] = []
-        for start in range(0, len(proposals), WRITE_CHUNK):
-            chunk = proposals[start : start + WRITE_CHUNK]
-            receipts += write.store_proposals(self._backend, context, chunk)
-        return receipts
-
-    def remember(
-        self, messages: Sequence[Message], *, context: MemoryContext, model: BaseChatModel
-    ) -> list[WriteReceipt]:
-        """Extracts memories from a conversation and stores what the gate lets through.
-
-        Only turns that this extractor has not read yet are read: the same history, whole
-        or grown, writes once, whatever the model says the second time.
-
-        Args:
-            messages: langchain-core messages or ``{"role", "content"}`` mappings.
-            context: Whose conversation it is.
-            model: Any chat model with structured output.
-
-        Returns:
-            A receipt for each proposal of these turns; one ``failed`` receipt with its
-            reason when the model's reply could not be used (the turns stay unread).
-
-        Raises:
-            ConfigError: something among the messages is no message.
-            StoreError: nothing was stored.
-        """
-        return run(self._remember(messages, context, model))
-
-    async def aremember(
-        self, messages: Sequence[Message], *, context: MemoryContext, model: BaseChatModel
-    ) -> list[WriteReceipt]:
-        """``remember``, awaiting the model."""
-        return await arun(self._remember(messages, context, model))
-
-    def _remember(
-        self, messages: Sequence[Message], context: MemoryContext, model: BaseChatModel
-    ) -> write.Steps[list[WriteReceipt]]:
-        turns = numbered_turns(messages, context=context, now=self._backend.clock.now())
-        return write.remember(self._backend, context, turns, model)
-
-    # ------------------------------------------------------------ retrieve
-
-    def recall(
-        self,
-        query: str,
-        *,
-        context: MemoryContext,
-        k: int = 3,
-        kinds: Iterable[str] | None = None,
-        policy: str | None = None,
-    ) -> Retrieval:
-        """Finds and ranks memories for a query, and stores the whole ranked list.
-
-        Args:
-            query: A text.
-            context: Whose request it is; its scope decides what applies.
-            k: How many are shown by rank, beside the standing ones.
-            kinds: None for every kind.
-            policy: None for the configured one.
-
-        Raises:
-            ConfigError: an argument can't work.
-            StoreError: the ledger could not answer.
-        """
-        asked = recall.request(self._backend, query, context, k, kinds, policy)
-        return recall.recall(self._backend, asked)
-
-    def explain(self, record_id: str, retrieval: Retrieval) -> Explanation:
-        """Where a record stood for a retrieval, also beyond the depth that was searched.
-
-        Raises:
-            RecordNotFound: no such record in the retrieval's workspace.
-        """
-        return diagnose.explain_retrieval(self._backend, retrieval, record_id)
-
-    def get(self, record_id: str, *, context: MemoryContext) -> MemoryRecord:
-        """A record of any status.
-
-        Raises:
-            RecordNotFound: no such record in this workspace.
-        """
-        return belief.found(self._backend, context.workspace_id, record_id)
-
-    def find(self, text: str, *, context: MemoryContext) -> Census:
-        """The ten-second check: records, rejected proposals and turns that say a text."""
-        return look_up(self._backend.ledger, context.workspace_id, Need(text=text))
-
-    # ------------------------------------------------------------ use
-
-    def decide(
-        self,
-        question: str,
-        *,
-        context: MemoryContext,
-        answer: type[AnswerT],
-        model: BaseChatModel,
-        retrieval: Retrieval | str | None = None,
-    ) -> Decision[AnswerT]:
-        """Asks a model for an answer, with the memories in front of it.
-
-        Args:
-            question: What is to be decided.
-            context: Whose request it is.
-            answer: Its Pydantic model, or what ``decision_schema`` made of one.
-            model: Any chat model with structured output.
-            retrieval: A retrieval or its id; None recalls with the question.
-
-        Returns:
-            Always a decision: a model that fails, refuses or is cut off is a ``status``.
-
-        Raises:
-            SchemaError: the answer can't become a decision schema.
-            ConfigError: there is no such retrieval.
-            StoreError: the decision could not be stored.
-        """
-        return run(decide.decide(self._backend, question, context, answer, model, retrieval))
-
-    async def adecide(
-        self,
-        question: str,
-        *,
-        context: MemoryContext,
-        answer: type[AnswerT],
-        model: BaseChatModel,
-        retrieval: Retrieval | str | None = None,
-    ) -> Decision[AnswerT]:
-        """``decide``, awaiting the model."""
-        return await arun(decide.decide(self._backend, question, context, answer, model, retrieval))
-
-    def report(
-        self,
-        *,
-        context: MemoryContext,
-        succeeded: bool,
-        failure_mode: str | None = None,
-        action: str | None = None,
-        confidence: float = 1.0,
-    ) -> Outcome:
-        """Keeps how an attempt ended; reporting the same attempt again replaces it.
-
-        Raises:
-            ConfigError: confidence is not between 0 and 1.
-            StoreError: it was not stored.
-        """
-        return outcome.report(
-            self._backend,
-            context,
-            succeeded=succeeded,
-            failure_mode=failure_mode,
-            action=action,
-            confidence=confidence,
-        )
-
-    # ------------------------------------------------------------ diagnose
-
-    @contextmanager
-    def task(self, task_id: str, *, workspace_id: str, arm: str = "memory_on") -> Generator[Task]:
-        """One task as a block: its id is baggage inside, and its span is shown at the end."""
-        task = Task(self._backend, workspace_id, task_id, arm)
-        with task_baggage(task_id):
-            yield task
-        record = task.record()
-        context = task.context(record.sessions[-1] if record.sessions else task_id)
-        with self._backend.tracing.hop(names.TASK, context) as hop:
-            hop.set(finished(record.success, task.verdict, at=self._backend.clock.now()))
-
-    def task_record(self, task_id: str, *, workspace_id: str) -> TaskRecord:
-        """What a task's hops left behind.
-
-        Raises:
-            ConfigError: the workspace has no such task.
-        """
-        return diagnose.task_record(self._backend, workspace_id, task_id)
-
-    def diagnose(self, task_id: str, *, workspace_id: str, need: Need) -> Verdict:
-        """Names the stage at which a task failed.
-
-        Raises:
-            ConfigError: the workspace has no such task.
-        """
-        return diagnose.diagnose(self._backend, workspace_id, task_id, need)
-
     # ------------------------------------------------------------ operate
 
     def forget(self, record_id: str, *, context: MemoryContext, reason: str) -> MemoryRecord:
@@ -842,6 +800,14 @@ class Memory(Beliefs, Experiments, Replays, Credits):
     aget = in_thread(get)
     afind = in_thread(find)
     areport = in_thread(report)
+    aobserve = in_thread(observe)
+    aobservations = in_thread(observations)
+    apin = in_thread(pin)
+    aunpin = in_thread(unpin)
+    aresolve = in_thread(resolve)
+    aaudit = in_thread(audit)
+    aevict = in_thread(evict)
+    arestore = in_thread(restore)
     atask_record = in_thread(task_record)
     adiagnose = in_thread(diagnose)
     aforget = in_thread(forget)
@@ -850,26 +816,13 @@ class Memory(Beliefs, Experiments, Replays, Credits):
     astatistics = in_thread(statistics)
 
 
-def _arguments(item: str | Mapping[str, Any], place: int) -> dict[str, Any]:
-    if isinstance(item, str):
-        return {"content": item}
-    if "content" not in item:
-        raise ConfigError(f"item {place} has no content: give a text or a mapping with one.")
-    unknown = set(item) - _WRITE_ARGUMENTS
-    if unknown:
-        raise ConfigError(f"item {place} has {', '.join(sorted(unknown))}: write takes no such.")
-    return dict(item)
+def _listed(record_ids: Iterable[str] | None) -> list[str] | str | None:
+    if record_ids is None or isinstance(record_ids, str):
+        return record_ids  # a text is refused where the others are looked at
+    return list(record_ids)
 
 
-_WRITE_ARGUMENTS = {
-    "content",
-    "kind",
-    "scope",
-    "claim",
-    "confidence",
-    "pinned",
-    "occurred_at",
-    "source",
-    "around",
-    "shared",
-}
+def _ids(without: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(without, str):
+        raise ConfigError(f"without is the text {without!r}: give a list, such as [{without!r}].")
+    return tuple(dict.fromkeys(without))

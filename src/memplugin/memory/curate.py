@@ -17,7 +17,6 @@ from memplugin.diagnosis.statistics import require_scipy
 from memplugin.errors import ConfigError, StoreError
 from memplugin.learning.eviction import evictions
 from memplugin.memory.backend import Backend, log
-from memplugin.memory.belief import found
 from memplugin.memory.counterfactual import Trial, counterfactual
 from memplugin.memory.index import try_drain
 from memplugin.memory.model_call import Steps
@@ -98,7 +97,7 @@ def restore(backend: Backend, record_id: str, context: MemoryContext) -> MemoryR
         RecordNotFound: no such record in this workspace.
         StoreError: it is retired for another reason, or not at all.
     """
-    record = found(backend, context.workspace_id, record_id)
+    record = backend.get_record(context.workspace_id, record_id)
     if record.status != "evicted":
         raise StoreError(
             f"{record_id} is {record.status}: only a record that is evicted can be taken back."

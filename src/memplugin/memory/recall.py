@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from memplugin.config import MemoryContext
-from memplugin.errors import ConfigError, RecordNotFound
+from memplugin.errors import ConfigError
 from memplugin.memory.backend import Backend
 from memplugin.memory.candidates import Found, Request, gather
 from memplugin.records import Candidate, Explanation, MemoryRecord, Retrieval
@@ -137,12 +137,7 @@ def explain(backend: Backend, asked: Request, record_id: str, as_of: datetime) -
         RecordNotFound: no such record in this workspace.
     """
     context = asked.context
-    record = backend.ledger.records.get_many(context.workspace_id, [record_id]).get(record_id)
-    if record is None:
-        raise RecordNotFound(
-            f"there is no record {record_id!r} in workspace {context.workspace_id!r}: "
-            "check the id and the workspace."
-        )
+    record = backend.get_record(context.workspace_id, record_id)
     excluded = _excluded_by(record, asked, as_of)
     if excluded:
         return Explanation(record_id, None, 0, excluded)

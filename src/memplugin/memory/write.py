@@ -15,7 +15,7 @@ from memplugin.memory.backend import Backend, log
 from memplugin.memory.index import embed, index_records, rows
 from memplugin.memory.model_call import ModelCall, Steps
 from memplugin.ports import Batch, Rule
-from memplugin.records import Known, Proposal, Ruling, Turn, WriteReceipt
+from memplugin.records import Known, MemoryRecord, Proposal, Ruling, Turn, WriteReceipt
 from memplugin.telemetry import names
 from memplugin.telemetry.attributes import written
 from memplugin.telemetry.spans import Hop
@@ -122,9 +122,9 @@ def _settle(
 ) -> list[WriteReceipt]:
     vectors = embedded(backend, proposals)
     batch = batch_of(backend, context, proposals, vectors, said, hop)
-    receipts = backend.ledger.writes.settle(batch, gate_of(backend), weigher(backend.config))
-    backend.metrics.written(proposals, receipts)
-    receipts, indexed_at = indexed(backend, context.workspace_id, receipts, vectors)
+    settled = backend.ledger.writes.settle(batch, gate_of(backend), weigher(backend.config))
+    backend.metrics.written(proposals, settled.receipts)
+    receipts, indexed_at = indexed(backend, settled.receipts, settled.records, vectors)
     hop.set(
         lambda: written(
             proposals,
@@ -205,27 +205,26 @@ def _near(
 
 def indexed(
     backend: Backend,
-    workspace_id: str,
     receipts: Sequence[WriteReceipt],
+    records: Sequence[MemoryRecord],
     vectors: Mapping[str, NDArray[np.float32]],
 ) -> tuple[list[WriteReceipt], datetime | None]:
-    """Receipts as they are with the new records in the index, and when it took them."""
-    waiting = {
-        r.record_id
-        for r in receipts
-        if r.record_id and not r.indexed and r.ruling in ("accepted", "superseded")
-    }
-    if not waiting or not vectors:
-        return list(receipts), None
+    """Puts a batch's records into the index; they stay in the outbox where that fails.
+
+    Args:
+        backend: The store.
+        receipts: Of the batch.
+        records: Those that the index does not hold yet.
+        vectors: By text.
+
+    Returns:
+        The receipts as they are now, and when the index took the records.
+    """
+    ready = [record for record in records if record.content in vectors]
     try:
-        records = [
-            record
-            for record in backend.ledger.records.get_many(workspace_id, waiting).values()
-            if record.status == "active" and record.content in vectors
-        ]
-        indexed_at = index_records(backend, records, vectors)
+        indexed_at = index_records(backend, ready, vectors)
     except Exception as error:  # noqa: BLE001 -- the ledger has the record: it waits in the outbox
         log.warning("stored, to be indexed later: %s", error)
         return list(receipts), None
-    done = {record.id for record in records}
+    done = {record.id for record in ready}
     return [replace(r, indexed=True) if r.record_id in done else r for r in receipts], indexed_at

@@ -39,16 +39,19 @@ from memplugin.records.write import (
     Evidence,
     Known,
     MemoryRecord,
+    Observation,
     Observed,
     Polarity,
     Proposal,
     Ruling,
     RulingName,
+    Settled,
     Status,
     StoredProposal,
     Tombstone,
     Turn,
     WriteReceipt,
+    WriteRequest,
 )
 
 __all__ = [
@@ -80,6 +83,7 @@ __all__ = [
     "MemoryRecord",
     "Need",
     "Noun",
+    "Observation",
     "Observed",
     "Outcome",
     "Override",
@@ -95,6 +99,7 @@ __all__ = [
     "Scope",
     "Score",
     "Selection",
+    "Settled",
     "Shown",
     "SpanRef",
     "Stage",
@@ -107,4 +112,5 @@ __all__ = [
     "Verdict",
     "WorkspaceState",
     "WriteReceipt",
+    "WriteRequest",
 ]

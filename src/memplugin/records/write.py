@@ -43,6 +43,55 @@ class Turn(Noun):
 
 
 @dataclass(frozen=True, slots=True)
+class WriteRequest(Noun):
+    """What a caller asks to be stored: the arguments of ``Memory.write``, not checked yet.
+
+    Attributes:
+        content: One self-contained sentence.
+        kind: ``preference``, ``instruction``, ``fact``, ``belief``, ``tip``, ``episode`` or
+            one of the caller's own.
+        scope: When it applies; None and ``{}`` anywhere.
+        claim: What it says of one field, ``{field: value}``, values JSON scalars.
+        confidence: 0 to 1; None for the default.
+        pinned: Whether evidence leaves its confidence unmoved.
+        occurred_at: When it became true, with a time zone; None for now.
+        source: Where it comes from, in the caller's words.
+        around: Text that is indexed with it and never shown.
+        shared: For everyone in the workspace, although the context names a user.
+    """
+
+    content: str
+    kind: str = "fact"
+    scope: Scope | None = None
+    claim: Claim | None = None
+    confidence: float | None = None
+    pinned: bool = False
+    occurred_at: datetime | None = None
+    source: str | None = None
+    around: str | None = None
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observation(Noun):
+    """How a record turned out in a request: the arguments of ``Memory.observe``, not checked yet.
+
+    Attributes:
+        supports: Whether it turned out as the record says.
+        weight: How much this says about the record, 0 to 100.
+        salience: How much it stood out, 0 to 1.
+        note: What was seen, in the caller's words.
+        claim: What was observed instead, where it does not support.
+    """
+
+    supports: bool = True
+    weight: float = 1.0
+    salience: float = 0.5
+    note: str | None = None
+    claim: Claim | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal(Noun):
     """Something that might become a record; the gate rules on it.
 
@@ -251,16 +300,32 @@ class MemoryRecord(Noun):
 
 
 @dataclass(frozen=True, slots=True)
+class Settled:
+    """What came of a batch of proposals.
+
+    Attributes:
+        receipts: In the order of the proposals.
+        records: Active records that the vector index does not hold yet: those that were made,
+            and those that the same proposals made before.
+    """
+
+    receipts: Sequence[WriteReceipt] = ()
+    records: Sequence[MemoryRecord] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What came of an observation.
 
     Attributes:
         record: The observed record, as it stands now.
         receipts: Of the proposals that came with it; none when it was counted before.
+        records: As of ``Settled``.
     """
 
     record: MemoryRecord
     receipts: Sequence[WriteReceipt] = ()
+    records: Sequence[MemoryRecord] = ()
 
 
 @dataclass(frozen=True, slots=True)

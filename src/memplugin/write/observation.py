@@ -8,7 +8,7 @@ from typing import Any
 
 from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.errors import ConfigError
-from memplugin.records import INSTEAD_OF, Claim, Evidence, MemoryRecord, Proposal
+from memplugin.records import INSTEAD_OF, Claim, Evidence, MemoryRecord, Observation, Proposal
 from memplugin.text import canonical_json, clean, digest
 from memplugin.write.confidence import is_narrower
 from memplugin.write.proposal import checked_claim, evidence_id
@@ -23,17 +23,13 @@ NARROWER_SEED = 0.5
 """Confidence of a narrower belief before its first observation: it may be so or not."""
 
 
-def observation(
+def evidence_from(
+    observation: Observation,
     record: MemoryRecord,
     *,
     context: MemoryContext,
     config: MemoryConfig,
     now: datetime,
-    supports: bool = True,
-    weight: float = 1.0,
-    salience: float = 0.5,
-    note: str | None = None,
-    claim: Mapping[str, Any] | None = None,
 ) -> tuple[Evidence, Proposal | None]:
     """What was observed, as evidence; and what was observed instead, as a proposal.
 
@@ -41,22 +37,22 @@ def observation(
     (a narrower belief, or an exception without a claim), or by another claim in its own.
 
     Args:
+        observation: How the record turned out. Its note is not kept where the screen stops it.
         record: What was observed.
         context: Of the request. Its scope and the record's together are where it was.
         config: The screen, and the least confidence of a record.
         now: When.
-        supports: Whether it turned out as the record says.
-        weight: How much this says about the record, 0 to 100.
-        salience: How much it stood out, 0 to 1.
-        note: What was seen, in the caller's words. Not kept where the screen stops it.
-        claim: What was observed instead, where it does not support.
+
+    Returns:
+        The evidence, and the proposal where there is one.
 
     Raises:
         ConfigError: an argument can't be used, or the record is about another request.
     """
+    supports = observation.supports
     where = _where(record, context)
-    instead = _instead(record, checked_claim(claim), supports=supports)
-    said = _note(note)
+    instead = _instead(record, checked_claim(observation.claim), supports=supports)
+    said = _note(observation.note)
     kept = _screened(said, config)
     seen = Evidence(
         id=evidence_id(
@@ -64,8 +60,8 @@ def observation(
         ),
         record_id=record.id,
         supports=supports,
-        weight=_number("weight", weight, MOST_WEIGHT),
-        salience=_number("salience", salience, 1.0),
+        weight=_number("weight", observation.weight, MOST_WEIGHT),
+        salience=_number("salience", observation.salience, 1.0),
         scope=where,
         at=now,
         session_id=context.session_id,

@@ -1,14 +1,15 @@
-"""What makes two proposals the same one."""
+"""From what a caller asks to be stored to a checked proposal, and the ids of proposals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import datetime
 from typing import Any, Literal, cast
 
 from memplugin.config import USER_KEY, MemoryContext, checked_scope
 from memplugin.errors import ConfigError
-from memplugin.records import Claim, Proposal, Scope
+from memplugin.records import Claim, Proposal, Scope, WriteRequest
 from memplugin.text import canonical_json, clean, clean_json, digest, normalised
 
 
@@ -58,60 +59,60 @@ DIRECT_CONFIDENCE = 0.9
 room above for evidence to confirm it (from 1.0 a confirmation would move nothing)."""
 
 
-def direct_proposal(
-    content: str,
-    *,
-    context: MemoryContext,
-    now: datetime,
-    kind: str = "fact",
-    scope: Mapping[str, str] | None = None,
-    claim: Mapping[str, Any] | None = None,
-    confidence: float | None = None,
-    pinned: bool = False,
-    occurred_at: datetime | None = None,
-    source: str | None = None,
-    around: str | None = None,
-    shared: bool = False,
-) -> Proposal:
+_FIELDS = frozenset(field.name for field in fields(WriteRequest))
+
+
+def write_request(item: str | Mapping[str, Any] | WriteRequest, place: int) -> WriteRequest:
+    """Reads an item of ``write_many``.
+
+    Raises:
+        ConfigError: it has no content, or a field that no request has; names the place.
+    """
+    if isinstance(item, WriteRequest):
+        return item
+    if isinstance(item, str):
+        return WriteRequest(item)
+    if "content" not in item:
+        raise ConfigError(f"item {place} has no content: give a text or a mapping with one.")
+    if unknown := item.keys() - _FIELDS:
+        raise ConfigError(f"item {place} has {', '.join(sorted(unknown))}: write takes no such.")
+    return WriteRequest(**item)
+
+
+def direct_proposal(request: WriteRequest, *, context: MemoryContext, now: datetime) -> Proposal:
     """Makes the proposal, checked and cleaned. An empty content is the gate's to reject.
 
     Args:
-        content: The memory.
-        context: Where it belongs.
-        now: When it occurred, unless ``occurred_at`` says.
-        kind: ``preference``, ``instruction``, ``fact``, ``belief``, ``tip``, ``episode``
-            or one of the caller's.
-        scope: When it applies; the context's user is added, unless a ``user`` is given.
-        claim: ``{field: value}``, values JSON scalars.
-        confidence: 0 to 1; None for ``DIRECT_CONFIDENCE``.
-        pinned: Whether evidence leaves it unmoved.
-        occurred_at: With a time zone.
-        source: Where it comes from, in the caller's words.
-        around: Text that is indexed with it and never shown.
-        shared: True leaves the context's user out: it applies to everyone in the workspace.
+        request: What is to be stored.
+        context: Where it belongs; its user is added to the scope, unless the request names
+            one or is shared.
+        now: When it occurred, unless the request says.
+
+    Returns:
+        A proposal of the operation ``write``.
 
     Raises:
-        ConfigError: an argument can't be used; the message names it.
+        ConfigError: a field of the request can't be used; the message names it.
     """
-    text = _text("content", content)
-    name = _text("kind", kind).strip()
-    if not name:
+    kind = _text("kind", request.kind).strip()
+    if not kind:
         raise ConfigError("kind is empty: give one, such as 'fact'.")
-    where = _scope(scope, context, shared=shared)
-    says = checked_claim(claim)
-    stripped = text.strip()
+    content = _text("content", request.content).strip()
+    scope = _scope(request.scope, context, shared=request.shared)
+    claim = checked_claim(request.claim)
+    pinned = bool(request.pinned)
     return Proposal(
-        id=proposal_id(context, "write", stripped, name, where, says, pinned=bool(pinned)),
+        id=proposal_id(context, "write", content, kind, scope, claim, pinned=pinned),
         operation="write",
-        content=stripped,
-        kind=name,
-        scope=where,
-        claim=says,
-        confidence=_confidence(confidence),
-        occurred_at=_moment(occurred_at, now),
-        pinned=bool(pinned),
-        source=_optional_text("source", source),
-        around=_optional_text("around", around),
+        content=content,
+        kind=kind,
+        scope=scope,
+        claim=claim,
+        confidence=_confidence(request.confidence),
+        occurred_at=_moment(request.occurred_at, now),
+        pinned=pinned,
+        source=_optional_text("source", request.source),
+        around=_optional_text("around", request.around),
     )
 
 
@@ -153,13 +154,13 @@ def checked_claim(claim: object) -> dict[str, Any] | None:
         return None
     if not isinstance(claim, Mapping) or not claim:
         raise ConfigError(f"claim is {claim!r}: {expected}.")
-    fields = cast(Mapping[object, object], claim)
-    for key, value in fields.items():
+    pairs = cast(Mapping[object, object], claim)
+    for key, value in pairs.items():
         if not isinstance(key, str) or not clean(key).strip():
             raise ConfigError(f"claim has the field {key!r}: {expected}.")
         if not isinstance(value, str | int | float | bool | None):
             raise ConfigError(f"claim[{key!r}] is a {type(value).__name__}: {expected}.")
-    cleaned = cast(dict[str, Any], clean_json(fields))
+    cleaned = cast(dict[str, Any], clean_json(pairs))
     try:
         canonical_json(cleaned)
     except ValueError as error:

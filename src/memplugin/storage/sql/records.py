@@ -43,9 +43,7 @@ def found(connection: Connection, workspace_id: str, record_id: str) -> MemoryRe
         RECORDS.where(_RECORD.workspace_id == workspace_id, _RECORD.id == record_id)
     ).one_or_none()
     if row is None:
-        raise RecordNotFound(
-            f"No record {record_id!r} in workspace {workspace_id!r}: check both ids."
-        )
+        raise RecordNotFound.of(workspace_id, record_id)
     return record_from(row)
 
 

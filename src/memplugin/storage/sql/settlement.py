@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, update
 
 from memplugin.ports import Batch, Rule, Weigh
-from memplugin.records import Evidence, MemoryRecord, Proposal, Ruling, WriteReceipt
+from memplugin.records import Evidence, MemoryRecord, Proposal, Ruling, Settled, WriteReceipt
 from memplugin.storage.sql import fulltext
 from memplugin.storage.sql.engine import Database
 from memplugin.storage.sql.evidence import reweigh, row_of
@@ -17,11 +17,13 @@ from memplugin.storage.sql.records import next_seq
 from memplugin.storage.sql.rows import (
     RECEIPTS,
     RECORD_FIELDS,
+    RECORDS,
     chunks,
     claim_fields,
     hop,
     proposal_values,
     receipt_from,
+    record_from,
     scope_key,
     span_ids,
 )
@@ -42,6 +44,23 @@ _CHANGE = (
     .where(memory_records.c.id == bindparam("of_record"))
     .values({name: bindparam(f"new_{name}") for name in _STATE})
 )
+
+
+_MAKES_RECORD = ("accepted", "superseded")
+
+
+def unindexed(
+    connection: Connection, workspace_id: str, receipts: Iterable[WriteReceipt]
+) -> list[MemoryRecord]:
+    """Active records that proposals made, by their receipts, and that the index does not hold."""
+    ids = {r.record_id for r in receipts if r.ruling in _MAKES_RECORD and not r.indexed}
+    record = memory_records.c
+    mine = RECORDS.where(record.workspace_id == workspace_id, record.status == "active")
+    return [
+        record_from(row)
+        for some in chunks(sorted(filter(None, ids)))
+        for row in connection.execute(mine.where(record.id.in_(some)))
+    ]
 
 
 class Settlement:
@@ -69,7 +88,8 @@ class Settlement:
         self._evidence: list[Evidence] = []
         self._supersedes: dict[str, str] = {}
         self._polarity: dict[str, str] = {}
-        self.receipts: list[WriteReceipt] = []
+        self._receipts: list[WriteReceipt] = []
+        self._made: list[MemoryRecord] = []
 
     def rule(self, rule: Rule, weigh: Weigh) -> None:
         """Rules on what is not there yet, and stores it."""
@@ -84,8 +104,16 @@ class Settlement:
                 ruling = rule(proposal, knowledge.known(proposal, batch.near.get(proposal.id, ())))
                 settled[proposal.id] = self._carry_out(proposal, ruling, knowledge)
                 rulings[proposal.id] = ruling
-            self.receipts.append(settled[proposal.id])
+            self._receipts.append(settled[proposal.id])
         self._store(rulings, knowledge, weigh)
+
+    @property
+    def settled(self) -> Settled:
+        """What came of the batch so far."""
+        made = {record.id for record in self._made}
+        before = [r for r in self._receipts if r.record_id not in made]
+        waiting = unindexed(self._connection, self._batch.context.workspace_id, before)
+        return Settled(self._receipts, [*self._made, *waiting])
 
     def fail(self, reason: str) -> None:
         """Keeps a failed extraction, once for the same turns and extractor."""
@@ -108,7 +136,7 @@ class Settlement:
         self._connection.execute(
             row.on_conflict_do_update(index_elements=[proposals.c.id], set_={"reason": reason})
         )
-        self.receipts.append(WriteReceipt(id_, None, "failed", reason))
+        self._receipts.append(WriteReceipt(id_, None, "failed", reason))
 
     def _settled_before(self, ids: Sequence[str]) -> dict[str, WriteReceipt]:
         mine = RECEIPTS.where(proposals.c.workspace_id == self._batch.context.workspace_id)
@@ -216,6 +244,7 @@ class Settlement:
             if knowledge.added:
                 rows = [self._record_values(r, seq) for r in knowledge.added.values()]
                 connection.execute(insert(memory_records), rows)
+                self._made = [r for r in knowledge.added.values() if r.status == "active"]
             if knowledge.changed:
                 rows = [_state_values(r, seq) for r in knowledge.changed.values()]
                 connection.execute(_CHANGE, rows)

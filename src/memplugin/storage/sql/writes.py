@@ -1,4 +1,4 @@
-"""The write hop's transactions: settling a batch, and an observation with what it gives rise to."""
+"""The transactions of a write: a batch of proposals, or an observation with what it proposes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 from sqlalchemy import Connection, select
 
 from memplugin.ports import Batch, Rule, Weigh, unmoved
-from memplugin.records import Evidence, Observed, Proposal, WriteReceipt
+from memplugin.records import Evidence, Observed, Proposal, Settled
 from memplugin.storage.sql.engine import Database
 from memplugin.storage.sql.evidence import check_active, reweigh, row_of
 from memplugin.storage.sql.gate_context import ContentHash
 from memplugin.storage.sql.records import found, next_seq
 from memplugin.storage.sql.rows import hop, scope_key
-from memplugin.storage.sql.settlement import Settlement
+from memplugin.storage.sql.settlement import Settlement, unindexed
 from memplugin.storage.sql.tables import evidence, memory_records
 from memplugin.storage.sql.turns import receipts_of, store_turns, turns_read
 
@@ -21,21 +21,29 @@ _RECORD = memory_records.c
 
 
 class Writes:
-    """The write hop's transaction."""
+    """Stores batches of proposals and observations, each in one transaction."""
 
     def __init__(self, database: Database, hashed: ContentHash) -> None:
         self._database = database
         self._hashed = hashed
 
-    def settle(self, batch: Batch, rule: Rule, weigh: Weigh = unmoved) -> list[WriteReceipt]:
+    def settle(self, batch: Batch, rule: Rule, weigh: Weigh = unmoved) -> Settled:
         """Rules on proposals and stores everything, in one transaction.
 
         Two writers of one workspace take turns. A proposal that is there already gets
         its first receipt again and is not ruled on (``rejected``, ``tombstoned`` when its
-        record was forgotten since). Receipts stand in the proposals' order.
+        record was forgotten since).
 
         An attached proposal is evidence for its record, a rejected one that names a record
         it is against is evidence against that; their confidence follows.
+
+        Args:
+            batch: The proposals, with the turns they were extracted from.
+            rule: The gate.
+            weigh: Confidence from a seed and its evidence.
+
+        Returns:
+            Receipts in the proposals' order, and the records to be indexed.
         """
         workspace = batch.context.workspace_id
         with self._database.writing(workspace) as connection:
@@ -44,13 +52,14 @@ class Writes:
                 session = batch.context.session_id
                 read = turns_read(connection, workspace, session, ids, batch.extractor)
                 if read.issuperset(ids):
-                    return receipts_of(connection, workspace, session, ids, batch.extractor)
+                    receipts = receipts_of(connection, workspace, session, ids, batch.extractor)
+                    return Settled(receipts, unindexed(connection, workspace, receipts))
             store_turns(self._database, connection, batch, self._hashed)
-            settled = Settlement(self._database, connection, batch, self._hashed)
-            settled.rule(rule, weigh)
+            settlement = Settlement(self._database, connection, batch, self._hashed)
+            settlement.rule(rule, weigh)
             if batch.failure is not None:
-                settled.fail(batch.failure)
-            return settled.receipts
+                settlement.fail(batch.failure)
+            return settlement.settled
 
     def observe(self, seen: Evidence, batch: Batch, rule: Rule, weigh: Weigh = unmoved) -> Observed:
         """Adds evidence to a record and settles what it gives rise to, in one transaction.
@@ -58,6 +67,15 @@ class Writes:
         Evidence that is there already changes nothing. The record's confidence follows the
         evidence before the batch is ruled on; the batch's proposals are narrower beliefs,
         for which the same observation is evidence in favour.
+
+        Args:
+            seen: The evidence.
+            batch: The narrower beliefs that the observation proposes.
+            rule: The gate.
+            weigh: Confidence from a seed and its evidence.
+
+        Returns:
+            The observed record as it stands now; receipts and records as of ``settle``.
 
         Raises:
             RecordNotFound: no such record in this workspace.
@@ -71,15 +89,17 @@ class Writes:
             check_active(record)
             seq = next_seq(self._database, connection, workspace)
             reweigh(connection, workspace, [record.id], weigh, seq)
-            settled = Settlement(
+            settlement = Settlement(
                 self._database,
                 connection,
                 _with_known_exceptions(connection, batch),
                 self._hashed,
                 seen,
             )
-            settled.rule(rule, weigh)
-            return Observed(found(connection, workspace, record.id), settled.receipts)
+            settlement.rule(rule, weigh)
+            settled = settlement.settled
+            record = found(connection, workspace, record.id)
+            return Observed(record, settled.receipts, settled.records)
 
 
 def _is_new(database: Database, connection: Connection, seen: Evidence, batch: Batch) -> bool:
