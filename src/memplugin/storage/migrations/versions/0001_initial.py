@@ -149,6 +149,9 @@ def _proposals() -> None:
         _number(),
         *_hop(),
         _text("id"),
+        _text("proposed_as"),
+        _optional("batch"),
+        _maybe("place", sa.Integer()),
         _text("operation"),
         _optional("content"),
         _optional("content_hash"),
@@ -181,6 +184,9 @@ def _proposals() -> None:
     )
     op.create_index(
         op.f("ix_proposals_workspace_id_turn_id"), "proposals", ["workspace_id", "turn_id"]
+    )
+    op.create_index(
+        op.f("ix_proposals_workspace_id_proposed_as"), "proposals", ["workspace_id", "proposed_as"]
     )
 
 
