@@ -17,8 +17,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from memplugin.write.negation import negative
 from memplugin.write.quotes import folded
 
 _TOKEN = re.compile(r"\d[\d.,:/]*\d|\w+(?:'\w+)?|,|[^\w\s]")
@@ -79,6 +79,8 @@ _PHRASES = (
     (r"\b(\d+) ?([ap])\.?m\b\.?", r" \1 \2m "),
 )
 """Turns of phrase that are one word for the comparison."""
+
+_ANY_PHRASE = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _PHRASES))
 
 _SAME = """
 like enjoy
@@ -180,13 +182,11 @@ class _Sentence:
     """What of a sentence has to be equal for two sentences to say the same.
 
     Attributes:
-        denies: Whether it says no in any way.
         head: The words before the first preposition.
         phrases: A preposition and what follows it, each. In their order, unless the sentence
             is of one clause: there "in May" and "at home" may change places.
     """
 
-    denies: bool
     head: tuple[str, ...]
     phrases: tuple[tuple[str, ...], ...]
 
@@ -225,10 +225,12 @@ def opposite(one: str, other: str) -> bool:
     return said == denied and no != not_so
 
 
+@lru_cache(maxsize=512)  # a batch compares each of its texts with several that are near
 def _read(text: str) -> Counter[_Sentence]:
     plain = folded(text)
-    for pattern, instead in _PHRASES:
-        plain = re.sub(pattern, instead, plain)
+    if _ANY_PHRASE.search(plain):
+        for pattern, instead in _PHRASES:
+            plain = re.sub(pattern, instead, plain)
     return Counter(_sentence(part) for part in _SENTENCE.split(plain) if part.strip())
 
 
@@ -247,7 +249,7 @@ def _sentence(plain: str) -> _Sentence:
             part = head  # "In May she …": the phrase has come first
         part.append(word)
     read = [(phrase[0], *_words(phrase[1:])) for phrase in phrases]
-    return _Sentence(negative(plain), tuple(_words(head)), tuple(sorted(read) if simple else read))
+    return _Sentence(tuple(_words(head)), tuple(sorted(read) if simple else read))
 
 
 def _words(tokens: Sequence[str]) -> Iterator[str]:
