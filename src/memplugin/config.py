@@ -323,7 +323,7 @@ class MemoryConfig:
     timezone: str = "UTC"
     min_confidence: float = 0.5
     max_content_chars: int = 8_000
-    near_duplicate: float = 0.95
+    near_duplicate: float = 0.8
     screen: Callable[[str], str | None] | None = None
 
     confidence_policy: ConfidencePolicy = "beta"

@@ -164,6 +164,7 @@ class Ruling(Noun):
     Attributes:
         record_id: The record made (accepted, superseded) or attached to; else None.
         replaced_id: The record a superseding one replaced.
+        replaced_by_id: The record that an accepted one is already replaced by.
         against_id: The record that a rejected proposal is evidence against.
         reason: Why, in one word or ``word: detail``; None when accepted.
     """
@@ -174,6 +175,7 @@ class Ruling(Noun):
     record_id: str | None = None
     replaced_id: str | None = None
     against_id: str | None = None
+    replaced_by_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from memplugin.config import MemoryConfig
 from memplugin.records import Known, MemoryRecord, Proposal, Tombstone
 from memplugin.text import normalised
 from memplugin.write import negation, quotes
-from memplugin.write.sameness import only_reworded, same_claim, same_fields, same_scope
+from memplugin.write.sameness import same_claim, same_fields, same_scope
+from memplugin.write.wording import only_reworded, opposite
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,15 @@ class Supersede:
     reason: str
 
 
-Finding = Pass | Reject | Amend | Attach | Supersede
+@dataclass(frozen=True, slots=True)
+class Predate:
+    """The proposal was true before that record: it is kept as already replaced by it."""
+
+    record_id: str
+    reason: str
+
+
+Finding = Pass | Reject | Amend | Attach | Supersede | Predate
 
 Check = Callable[[Proposal, Known, MemoryConfig], Finding]
 """One question asked of a proposal. It decides from what it is given, and does no I/O."""
@@ -180,8 +189,10 @@ def _adds(proposal: Proposal, record: MemoryRecord, config: MemoryConfig) -> str
 
 
 def agrees_with_claims(proposal: Proposal, known: Known, config: MemoryConfig) -> Finding:
-    """One value for a field in a scope: a new one replaces the old, unless that is pinned.
+    """One value for a field in a scope: the one that is true later, unless another is pinned.
 
+    A value that was true before the one that is known, such as one from an import of older
+    conversations, is kept as already replaced.
     What was observed once replaces nothing that is still believed: it is evidence against
     it, and replaces it when enough of that has come.
     """
@@ -202,10 +213,43 @@ def agrees_with_claims(proposal: Proposal, known: Known, config: MemoryConfig) -
         return Attach(record.id, "same_claim")
     if not against:
         return _PASS
-    rival = pinned or against[0]
+    rival = pinned or max(against, key=lambda record: record.occurred_at)
     if proposal.operation == "observe" and rival.confidence >= config.min_confidence:
         return Reject(f"outweighed: {rival.id}", against=rival.id)
-    return Supersede(rival.id, "claim_changed")
+    return _by_time(proposal, rival, "claim_changed")
+
+
+def _by_time(proposal: Proposal, rival: MemoryRecord, reason: str) -> Supersede | Predate:
+    """The one that became true later holds; of two that did at once, the new one."""
+    if proposal.occurred_at < rival.occurred_at and not proposal.pinned:
+        return Predate(rival.id, reason)
+    return Supersede(rival.id, reason)
+
+
+def has_not_changed_to_the_opposite(
+    proposal: Proposal, known: Known, config: MemoryConfig
+) -> Finding:
+    """A change of mind: of "loves coriander" and "hates coriander" the one true later holds.
+
+    Only where the words are the same but for the yes and the no, in the same scope; a value
+    that both claim for a field is a matter of the claims.
+    """
+    if proposal.operation == "observe":
+        return _PASS
+    rivals = [
+        record
+        for record, _ in known.near
+        if same_scope(record, proposal)
+        and same_claim(record.claim, proposal.claim)
+        and opposite(record.content, proposal.content)
+    ]
+    if not rivals:
+        return _PASS
+    pinned = next((record for record in rivals if record.pinned), None)
+    if pinned and not proposal.pinned:
+        return Reject(f"contradicts_pinned: {pinned.id}", against=pinned.id)
+    rival = pinned or max(rivals, key=lambda record: record.occurred_at)
+    return _by_time(proposal, rival, "opposite")
 
 
 def is_not_known_in_other_words(proposal: Proposal, known: Known, config: MemoryConfig) -> Finding:

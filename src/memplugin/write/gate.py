@@ -5,6 +5,7 @@
                                Reject     rejected
                                Attach     attached to a known record
                                Supersede  accepted in the place of a known record
+                               Predate    accepted as already replaced by a known record
     none objected          ──▶ accepted
     a check broke          ──▶ failed
 
@@ -21,7 +22,7 @@ from memplugin.config import MemoryConfig
 from memplugin.records import Known, Proposal, Ruling
 from memplugin.text import clean
 from memplugin.write import checks as built_in
-from memplugin.write.checks import Amend, Attach, Check, Finding, Pass, Reject, Supersede
+from memplugin.write.checks import Amend, Attach, Check, Finding, Pass, Predate, Reject, Supersede
 
 __all__ = [
     "BUILT_IN_CHECKS",
@@ -30,6 +31,7 @@ __all__ = [
     "Check",
     "Finding",
     "Pass",
+    "Predate",
     "Reject",
     "Supersede",
     "rule",
@@ -44,6 +46,7 @@ BUILT_IN_CHECKS: tuple[Check, ...] = (
     built_in.is_screened,
     built_in.is_not_known_verbatim,
     built_in.agrees_with_claims,
+    built_in.has_not_changed_to_the_opposite,
     built_in.is_not_known_in_other_words,
 )
 """In this order. Claims come before likeness: "the vendor is Primex" and "… is Primax" are
@@ -62,7 +65,7 @@ def rule(
         proposal: What was proposed. One with a ``defect`` fails with it.
         known: What the store holds that bears on it.
         config: Thresholds and the screen.
-        checks: Asked in this order; the first that rejects, attaches or supersedes ends it.
+        checks: Asked in this order; the first that does more than pass or amend ends it.
 
     Returns:
         The ruling, with the proposal as it was amended.
@@ -83,7 +86,7 @@ def rule(
 
 
 def _ended(
-    proposal: Proposal, known: Known, check: Check, finding: Reject | Attach | Supersede
+    proposal: Proposal, known: Known, check: Check, finding: Reject | Attach | Supersede | Predate
 ) -> Ruling:
     match finding:
         case Reject(reason, keep_text, against):
@@ -100,7 +103,15 @@ def _ended(
                 record_id=proposal.record_id,
                 replaced_id=record_id,
             )
-        case Attach() | Supersede():
+        case Predate(record_id, reason) if record_id in _known_ids(known):
+            return Ruling(
+                proposal,
+                "accepted",
+                clean(f"already_replaced: {reason}"),
+                record_id=proposal.record_id,
+                replaced_by_id=record_id,
+            )
+        case Attach() | Supersede() | Predate():
             # An id from elsewhere may be retired, or of another workspace.
             return Ruling(proposal, "failed", f"check {_name(check)}: names an unknown record")
         case other:  # pyright: ignore[reportUnnecessaryComparison] -- a caller's check may return anything

@@ -1,20 +1,11 @@
-"""When two texts, scopes or claims are the same, and when they only look alike."""
+"""When two scopes or two claims are the same."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from memplugin.records import Claim, MemoryRecord, Proposal
 from memplugin.text import normalised
-from memplugin.write.negation import TELLING, negative
-from memplugin.write.quotes import folded
-
-_WITH_DIGITS = re.compile(r"[^\s,;()\"']*\d[^\s,;()\"']*")
-_CAPITALISED = re.compile(r"\b[^\W\d_a-z]\w*")
-
-_GENERIC = frozenset(("the", "a", "an", "i", "user", "users", "they", "he", "she", "we", "it"))
-"""Words that are capitalised without being names."""
 
 
 def same_scope(record: MemoryRecord, proposal: Proposal) -> bool:
@@ -41,33 +32,3 @@ def _same_value(one: Any, other: Any) -> bool:
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     return bool(one == other)
-
-
-def only_reworded(one: str, other: str) -> bool:
-    """Whether nothing that is known to matter differs between two texts close in meaning.
-
-    Numbers, names (capitalised words), negation, and words such as days or "net".
-    """
-    return (
-        sorted(_numbers(one)) == sorted(_numbers(other))
-        and negative(one) == negative(other)
-        and _telling(one) == _telling(other)
-        and _names(one) <= _all_words(other)
-        and _names(other) <= _all_words(one)
-    )
-
-
-def _numbers(text: str) -> list[str]:
-    return [number.strip(".:!?") for number in _WITH_DIGITS.findall(folded(text))]
-
-
-def _telling(text: str) -> set[str]:
-    return _all_words(text) & TELLING
-
-
-def _names(text: str) -> set[str]:
-    return {folded(word) for word in _CAPITALISED.findall(text)} - _GENERIC
-
-
-def _all_words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", folded(text)))

@@ -117,6 +117,15 @@ class Knowledge:
             )
         return self._active[record_id]
 
+    def retired(self, record_id: str) -> bool:
+        """Whether the batch itself has closed a record."""
+        now = self.added.get(record_id) or self.changed.get(record_id)
+        return now is not None and now.status != "active"
+
+    def add_replaced(self, record: MemoryRecord) -> None:
+        """Takes in a new record that another one has replaced already."""
+        self.added[record.id] = record
+
     def change(self, record_id: str, **state: Any) -> None:
         """Changes the state of an active record; a retired one bears on nothing further.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, insert, update
 
@@ -13,16 +14,15 @@ from memplugin.storage.sql import fulltext
 from memplugin.storage.sql.engine import Database
 from memplugin.storage.sql.evidence import reweigh, row_of
 from memplugin.storage.sql.gate_context import ContentHash, Knowledge
+from memplugin.storage.sql.prior_rulings import PriorRulings
 from memplugin.storage.sql.records import next_seq
 from memplugin.storage.sql.rows import (
-    RECEIPTS,
     RECORD_FIELDS,
     RECORDS,
     chunks,
     claim_fields,
     hop,
     proposal_values,
-    receipt_from,
     record_from,
     scope_key,
     span_ids,
@@ -72,6 +72,15 @@ def unindexed(
     ]
 
 
+class Place(NamedTuple):
+    """Where a proposal's row stands: its id, what was asked for, in which call and where."""
+
+    id: str
+    proposed_as: str
+    batch: str
+    place: int
+
+
 class Settlement:
     """One batch on its way into the ledger.
 
@@ -102,18 +111,25 @@ class Settlement:
 
     def rule(self, rule: Rule, weigh: Weigh) -> None:
         """Rules on what is not there yet, and stores it."""
-        batch = self._batch
-        settled = self._settled_before([p.id for p in batch.proposals])
-        self._re_read(list(settled))
-        new = [p for p in batch.proposals if p.id not in settled]
-        knowledge = Knowledge.about(self._connection, batch, new, self._hashed)
-        rulings: dict[str, Ruling] = {}
-        for proposal in batch.proposals:
-            if proposal.id not in settled:
-                ruling = rule(proposal, knowledge.known(proposal, batch.near.get(proposal.id, ())))
-                settled[proposal.id] = self._carry_out(proposal, ruling, knowledge)
-                rulings[proposal.id] = ruling
-            self._receipts.append(settled[proposal.id])
+        batch, workspace = self._batch, self._batch.context.workspace_id
+        prior = PriorRulings(self._connection, workspace, batch.proposals)
+        self._re_read(prior.ids())
+        knowledge = Knowledge.about(self._connection, batch, batch.proposals, self._hashed)
+        rulings: list[tuple[Place, Ruling]] = []
+        current: dict[str, str] = {}  # record ids as near records name them, as they are now
+        for place, asked in enumerate(batch.proposals):
+            receipt = prior.still_true(asked, place, knowledge)
+            if receipt is None:
+                near = [(current.get(i, i), c) for i, c in batch.near.get(asked.id, ())]
+                proposal = replace(asked, id=prior.numbered(asked.id))
+                ruling = rule(proposal, knowledge.known(proposal, near))
+                receipt = prior.same_again(asked, ruling)
+                if receipt is None:
+                    receipt = self._carry_out(proposal, ruling, knowledge)
+                    rulings.append((Place(proposal.id, asked.id, prior.batch, place), ruling))
+                    prior.add(asked.id, place, receipt)
+                    current[asked.record_id] = proposal.record_id
+            self._receipts.append(receipt)
         self._store(rulings, knowledge, weigh)
 
     @property
@@ -133,6 +149,7 @@ class Settlement:
         values = {
             **self._hop,
             "id": id_,
+            "proposed_as": id_,
             "operation": "remember",
             "turn_id": ids[0] if ids else None,
             "turn_ids": ids,
@@ -146,14 +163,6 @@ class Settlement:
             row.on_conflict_do_update(index_elements=[proposals.c.id], set_={"reason": reason})
         )
         self._receipts.append(WriteReceipt(id_, None, "failed", reason))
-
-    def _settled_before(self, ids: Sequence[str]) -> dict[str, WriteReceipt]:
-        mine = RECEIPTS.where(proposals.c.workspace_id == self._batch.context.workspace_id)
-        return {
-            row.id: receipt_from(row)
-            for some in chunks(ids)
-            for row in self._connection.execute(mine.where(proposals.c.id.in_(some)))
-        }
 
     def _re_read(self, ids: Sequence[str]) -> None:
         """A newer extractor that proposes the same is the one to be asked about it."""
@@ -173,6 +182,8 @@ class Settlement:
         indexed = False
         if ruling.ruling in ("accepted", "superseded"):
             record = self._record(ruling)
+            if ruling.replaced_by_id:
+                return self._keep_as_replaced(record, ruling, knowledge)
             if ruling.ruling == "superseded" and ruling.replaced_id:
                 self._supersedes[record.id] = ruling.replaced_id
                 knowledge.change(
@@ -197,6 +208,15 @@ class Settlement:
             indexed=indexed,
             replaced_id=ruling.replaced_id,
         )
+
+    def _keep_as_replaced(
+        self, record: MemoryRecord, ruling: Ruling, knowledge: Knowledge
+    ) -> WriteReceipt:
+        """Keeps what was true before a known record: readable, and never retrieved."""
+        now, by = self._batch.now, ruling.replaced_by_id
+        knowledge.add_replaced(replace(record, status="superseded", retired_at=now, replaced_by=by))
+        self._polarity[record.id] = ruling.proposal.polarity
+        return WriteReceipt(ruling.proposal.id, record.id, ruling.ruling, ruling.reason)
 
     def _record(self, ruling: Ruling) -> MemoryRecord:
         proposal, batch = ruling.proposal, self._batch
@@ -245,7 +265,9 @@ class Settlement:
         self._evidence.append(piece)
         return record.indexed_at is not None
 
-    def _store(self, rulings: Mapping[str, Ruling], knowledge: Knowledge, weigh: Weigh) -> None:
+    def _store(
+        self, rulings: Sequence[tuple[Place, Ruling]], knowledge: Knowledge, weigh: Weigh
+    ) -> None:
         connection = self._connection
         if knowledge.added or knowledge.changed:
             workspace = self._batch.context.workspace_id
@@ -260,7 +282,7 @@ class Settlement:
             fulltext.refresh(self._database, connection, workspace, seq)
             self._weigh(workspace, weigh, seq)
         if rulings:
-            rows = [self._proposal_values(id_, ruling) for id_, ruling in rulings.items()]
+            rows = [self._proposal_values(place, ruling) for place, ruling in rulings]
             connection.execute(insert(proposals), rows)
 
     def _weigh(self, workspace: str, weigh: Weigh, seq: int) -> None:
@@ -287,7 +309,7 @@ class Settlement:
             "supersedes": self._supersedes.get(record.id),
         }
 
-    def _proposal_values(self, id_: str, ruling: Ruling) -> dict[str, Any]:
+    def _proposal_values(self, place: Place, ruling: Ruling) -> dict[str, Any]:
         values = proposal_values(ruling.proposal)
         if ruling.reason and ruling.reason.startswith(TOMBSTONED):
             # What was forgotten must not come back as the text of its own refusal.
@@ -295,7 +317,7 @@ class Settlement:
         return {
             **values,
             **self._hop,
-            "id": id_,
+            **place._asdict(),
             "content_hash": self._hashed(ruling.proposal.content),
             "extractor": ruling.proposal.extractor or self._batch.extractor,
             "ruling": ruling.ruling,

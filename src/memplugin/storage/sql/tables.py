@@ -111,6 +111,9 @@ proposals = Table(
     _number(),
     *_hop(),
     Column("id", Text, nullable=False, unique=True),
+    _required("proposed_as"),  # what was asked for: one proposal may be ruled on again
+    Column("batch", Text),
+    Column("place", Integer),
     _required("operation"),
     Column("content", Text),
     Column("content_hash", Text),
@@ -135,6 +138,7 @@ proposals = Table(
     _of_task(),
     Index(None, "workspace_id", "turn_id"),
     Index(None, "workspace_id", "record_id"),
+    Index(None, "workspace_id", "proposed_as"),
 )
 
 memory_records = Table(

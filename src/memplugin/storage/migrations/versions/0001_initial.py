@@ -158,6 +158,9 @@ def _proposals() -> None:
         _number(),
         *_hop(),
         _text("id"),
+        _text("proposed_as"),
+        _optional("batch"),
+        _maybe("place", sa.Integer()),
         _text("operation"),
         _optional("content"),
         _optional("content_hash"),
@@ -185,6 +188,7 @@ def _proposals() -> None:
     _index("proposals", "task_id", "workspace_id")
     _index("proposals", "workspace_id", "record_id")
     _index("proposals", "workspace_id", "turn_id")
+    _index("proposals", "workspace_id", "proposed_as")
 
 
 def _memory_records() -> None:
