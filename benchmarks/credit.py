@@ -21,7 +21,7 @@ from benchmarks.timing import in_turns, seconds_of
 from memplugin import Memory, MemoryConfig, MemoryContext
 from memplugin.ports import Embedder
 from memplugin.records import Candidate, MemoryRecord, Outcome, Retrieval, Score
-from memplugin.retrieval.policies import BALANCED
+from memplugin.retrieval.rank import BALANCED
 from memplugin.storage.embedding.embedder import make_embedder
 from memplugin.testing import ScriptedChatModel
 

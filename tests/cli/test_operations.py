@@ -9,7 +9,7 @@ import pytest
 from memplugin import Memory, MemoryConfig, MemoryContext
 from memplugin.errors import EmbedderMismatch
 from memplugin.storage import migrations
-from memplugin.storage.sql.inspect import shown_url, survey
+from memplugin.storage.sql.maintenance import shown_url, survey
 from memplugin.testing import HashingEmbedder
 
 WORKSPACE = ("--workspace", "ws_8841")

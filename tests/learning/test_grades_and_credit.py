@@ -19,8 +19,7 @@ from memplugin.config import (
     twentieths,
 )
 from memplugin.errors import ConfigError
-from memplugin.learning.eviction import evictions
-from memplugin.learning.utility import credit, grade, is_misleading, utility, weight
+from memplugin.learning.utility import credit, evictions, grade, is_misleading, utility, weight
 from memplugin.records import CreditTotals, MemoryRecord
 from memplugin.testing.memory import START
 

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 
 from memplugin.records import MemoryRecord
 from memplugin.retrieval.cutoff import Limits, choose
-from memplugin.retrieval.policies import BALANCED, BALANCED_1, BUILT_IN, EVIDENCE_BONUS
-from memplugin.retrieval.rank import Hit, Policy, rank
+from memplugin.retrieval.rank import (
+    BALANCED,
+    BALANCED_1,
+    BUILT_IN,
+    EVIDENCE_BONUS,
+    Hit,
+    Policy,
+    rank,
+)
 from memplugin.retrieval.scope import (
     applicable_keys,
     linked,

@@ -19,8 +19,7 @@ from memplugin.diagnosis.attribution import attribute
 from memplugin.diagnosis.evidence_from_spans import evidence_from_spans
 from memplugin.diagnosis.from_spans import record_from_spans
 from memplugin.errors import ConfigError
-from memplugin.telemetry.readers.envelope import hex_id, spans_in
-from memplugin.telemetry.readers.model import Read, Source
+from memplugin.telemetry.readers.model import Read, Source, hex_id, spans_in
 from memplugin.telemetry.readers.open import OtlpFile, open_source, read_task
 from memplugin.telemetry.readers.servers import Jaeger, Tempo
 from tests.telemetry.sent_task import TASK, Sent, W, send, trace_of

@@ -13,7 +13,7 @@ from memplugin.config import MemoryConfig, MemoryContext
 from memplugin.errors import ConfigError
 from memplugin.records import Evidence, Known, MemoryRecord, Observation, Proposal
 from memplugin.write.gate import rule
-from memplugin.write.observation import evidence_from
+from memplugin.write.proposal import evidence_from
 
 Made = Callable[..., MemoryRecord]
 CONFIG = MemoryConfig()

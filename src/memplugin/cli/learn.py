@@ -15,8 +15,15 @@ from memplugin.cli import models, output
 from memplugin.cli.options import AsJson, Workspace, answer, place_of
 from memplugin.cli.output import facts, heading, item, line, more, numbers, remark, text, when
 from memplugin.config import MemoryContext
-from memplugin.diagnosis.audit import Audit, Contradiction, Duplicate, Misleading, NeverShown
-from memplugin.diagnosis.calibration import Calibration, SignAgreement
+from memplugin.diagnosis.audit import (
+    Audit,
+    Calibration,
+    Contradiction,
+    Duplicate,
+    Misleading,
+    NeverShown,
+    SignAgreement,
+)
 from memplugin.errors import ConfigError
 from memplugin.records import Disagreement, Eviction, Json, LearnReport
 

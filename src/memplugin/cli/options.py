@@ -18,8 +18,8 @@ from memplugin.errors import ConfigError, MemPluginError, StoreError
 if TYPE_CHECKING:
     from memplugin.memory.backend import Backend
     from memplugin.memory.open import Location
-    from memplugin.storage.sql.inspect import Survey
     from memplugin.storage.sql.ledger import SqlLedger
+    from memplugin.storage.sql.maintenance import Survey
 
 Workspace = Annotated[
     str, typer.Option("--workspace", "-w", help="The workspace; nothing is looked for in others.")
@@ -204,7 +204,7 @@ class Place:
 
     def survey(self) -> AbstractContextManager[Survey]:
         """The ledger, read without being upgraded or changed."""
-        from memplugin.storage.sql.inspect import survey
+        from memplugin.storage.sql.maintenance import survey
 
         return survey(self.ledger_url)
 

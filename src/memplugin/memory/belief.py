@@ -20,7 +20,7 @@ from memplugin.telemetry import names
 from memplugin.telemetry.attributes import believed, written
 from memplugin.text import clean
 from memplugin.write.confidence import rank_observations, weigher
-from memplugin.write.observation import evidence_from
+from memplugin.write.proposal import evidence_from
 
 
 def observe(

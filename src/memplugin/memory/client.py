@@ -15,8 +15,7 @@ from opentelemetry.trace import TracerProvider
 from pydantic import BaseModel
 
 from memplugin.config import MemoryConfig, MemoryContext
-from memplugin.diagnosis.audit import Audit
-from memplugin.diagnosis.calibration import Calibration
+from memplugin.diagnosis.audit import Audit, Calibration
 from memplugin.diagnosis.counterfactual import Same, equal_json
 from memplugin.diagnosis.evidence_search import FoundEvidence, find_evidence
 from memplugin.diagnosis.replay import Changes, Replay

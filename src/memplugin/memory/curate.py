@@ -11,11 +11,18 @@ import numpy as np
 from langchain_core.language_models import BaseChatModel
 
 from memplugin.config import MemoryContext
-from memplugin.diagnosis.audit import Audit, contradictions, duplicates, misleading, never_shown
-from memplugin.diagnosis.calibration import Calibration, calibration
+from memplugin.diagnosis.audit import (
+    Audit,
+    Calibration,
+    calibration,
+    contradictions,
+    duplicates,
+    misleading,
+    never_shown,
+)
 from memplugin.diagnosis.statistics import require_scipy
 from memplugin.errors import ConfigError, StoreError
-from memplugin.learning.eviction import evictions
+from memplugin.learning.utility import evictions
 from memplugin.memory.backend import Backend, log
 from memplugin.memory.counterfactual import Trial, counterfactual
 from memplugin.memory.index import try_drain

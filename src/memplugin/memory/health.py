@@ -14,8 +14,8 @@ from memplugin.ports import VectorIndex
 from memplugin.records import Json, Noun
 from memplugin.storage import migrations
 from memplugin.storage.embedding.model_files import cached_folder, fingerprint_of, own_folder
-from memplugin.storage.sql.inspect import WorkspaceSize, shown_url, survey
 from memplugin.storage.sql.ledger import SqlLedger
+from memplugin.storage.sql.maintenance import WorkspaceSize, shown_url, survey
 from memplugin.storage.vector.chroma import ChromaIndex
 
 SHOWN_WORKSPACES = 20

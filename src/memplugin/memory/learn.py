@@ -24,7 +24,7 @@ from memplugin.learning.follow_judge import (
 )
 from memplugin.memory.backend import Backend, log
 from memplugin.memory.index import Progress
-from memplugin.memory.model_batch import Messages, aask_all, ask_all
+from memplugin.memory.model_call import Messages, aask_all, ask_all
 from memplugin.records import LearnReport, Score, Shown
 from memplugin.text import clean
 

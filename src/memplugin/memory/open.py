@@ -19,12 +19,10 @@ from memplugin.config import MemoryConfig
 from memplugin.errors import ConfigError, EmbedderMismatch
 from memplugin.memory.backend import Backend
 from memplugin.ports import Clock, Embedder, IdFactory, VectorIndex
-from memplugin.retrieval.policies import BUILT_IN
-from memplugin.retrieval.rank import Policy
+from memplugin.retrieval.rank import BUILT_IN, Policy
 from memplugin.storage.embedding.embedder import EmbedderSpec, make_embedder
-from memplugin.storage.sql.inspect import survey
 from memplugin.storage.sql.ledger import SqlLedger
-from memplugin.storage.sql.maintenance import SPAN_HASH_KEY
+from memplugin.storage.sql.maintenance import SPAN_HASH_KEY, survey
 from memplugin.storage.vector.chroma import ChromaIndex
 from memplugin.storage.vector.search import WorkspaceSearch
 from memplugin.telemetry.content import ContentPolicy

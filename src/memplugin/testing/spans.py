@@ -11,8 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from memplugin.telemetry.readers.envelope import spans_in
-from memplugin.telemetry.readers.model import ReadSpan
+from memplugin.telemetry.readers.model import ReadSpan, spans_in
 
 
 class SpanCapture:

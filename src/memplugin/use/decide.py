@@ -41,8 +41,7 @@ from memplugin.records import (
     Support,
 )
 from memplugin.text import MEMORY_CLOSE, MEMORY_OPEN
-from memplugin.use.flags import Evidence, flags_of
-from memplugin.use.overrides import chosen_support
+from memplugin.use.overrides import Evidence, chosen_support, flags_of
 from memplugin.use.prompt import neutralised
 from memplugin.use.schema import (
     OWN_FIELDS,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from memplugin.claims import same_claim, same_fields, same_scope
 from memplugin.config import MemoryConfig
 from memplugin.records import Known, MemoryRecord, Proposal, Tombstone
 from memplugin.text import normalised
 from memplugin.write import negation, quotes
-from memplugin.write.sameness import same_claim, same_fields, same_scope
 from memplugin.write.wording import only_reworded, opposite
 
 

@@ -16,9 +16,8 @@ from memplugin.storage.sql.forget import Erasure
 from memplugin.storage.sql.gate_context import content_hash
 from memplugin.storage.sql.history import History
 from memplugin.storage.sql.maintenance import CONTENT_HASH_KEY, Facts, Maintenance, Sessions
-from memplugin.storage.sql.records import Records
+from memplugin.storage.sql.records import Records, RecordSearch
 from memplugin.storage.sql.runs import Counterfactuals, Judgements
-from memplugin.storage.sql.selection import RecordSearch
 from memplugin.storage.sql.turns import Turns
 from memplugin.storage.sql.writes import Writes
 

@@ -8,14 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 from sqlalchemy import Row, RowMapping, Select, select, type_coerce
 
 from memplugin.config import MemoryContext
-from memplugin.records import (
-    MemoryRecord,
-    Proposal,
-    SpanRef,
-    StoredProposal,
-    Turn,
-    WriteReceipt,
-)
+from memplugin.records import MemoryRecord, Proposal, SpanRef, StoredProposal, Turn, WriteReceipt
 from memplugin.storage.sql.tables import memory_records, proposals, turns
 from memplugin.storage.sql.types import CanonicalJson
 from memplugin.text import canonical_json

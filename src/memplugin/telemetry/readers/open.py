@@ -19,9 +19,16 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from memplugin.errors import ConfigError
 from memplugin.telemetry import names
-from memplugin.telemetry.readers.envelope import is_envelope, spans_in
 from memplugin.telemetry.readers.http import within
-from memplugin.telemetry.readers.model import Note, Read, ReadSpan, Source, merged
+from memplugin.telemetry.readers.model import (
+    Note,
+    Read,
+    ReadSpan,
+    Source,
+    is_envelope,
+    merged,
+    spans_in,
+)
 from memplugin.telemetry.readers.servers import Jaeger, Tempo
 
 

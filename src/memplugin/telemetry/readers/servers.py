@@ -9,9 +9,17 @@ from datetime import datetime
 from typing import Any, cast
 
 from memplugin.telemetry import names
-from memplugin.telemetry.readers.envelope import TRACE_ID_LENGTH, hex_id, is_envelope, spans_in
 from memplugin.telemetry.readers.http import TIMEOUT, Answer, Unusable, Web, rfc3339, windows
-from memplugin.telemetry.readers.model import Note, Read, ReadSpan, merged
+from memplugin.telemetry.readers.model import (
+    TRACE_ID_LENGTH,
+    Note,
+    Read,
+    ReadSpan,
+    hex_id,
+    is_envelope,
+    merged,
+    spans_in,
+)
 
 Json = dict[str, Any]
 
