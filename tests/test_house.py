@@ -27,6 +27,18 @@ def public_functions(tree: ast.Module) -> Iterator[house.Function]:
                 yield node
 
 
+def documented(function: house.Function) -> bool:
+    """Whether a docstring has the arguments, or says where they are.
+
+    An async twin has those of the method that it names, an implementation those of the
+    interface that it names, and a check of the gate those of its type.
+    """
+    text = ast.get_docstring(function) or ""
+    twin = isinstance(function, ast.AsyncFunctionDef) and ", awaiting" in text
+    of_the_gate = house.parameters(function) == ["proposal", "known", "config"]
+    return "Args:" in text or "See ``" in text or twin or of_the_gate
+
+
 def undocumented() -> list[str]:
     return [
         f"{name}.{function.name}"
@@ -34,7 +46,7 @@ def undocumented() -> list[str]:
         if not name.startswith(TYPER)
         for function in public_functions(module.tree)
         if len(house.parameters(function)) >= 3
-        and "Args:" not in (ast.get_docstring(function) or "")
+        and not documented(function)
     ]
 
 

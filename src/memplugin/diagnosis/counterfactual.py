@@ -133,7 +133,13 @@ def _spelling(answer: Json | None) -> str:
 
 
 def alike(left: Json | None, right: Json | None, same: Same) -> bool:
-    """Whether two runs came to the same; replies that decided nothing are alike."""
+    """Whether two runs came to the same; replies that decided nothing are alike.
+
+    Args:
+        left: The answer of one run; None when it decided nothing.
+        right: The answer of the other run.
+        same: The caller's equality of two answers.
+    """
     if left is None or right is None:
         return left is right
     return same(left, right)

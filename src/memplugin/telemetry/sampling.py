@@ -107,7 +107,7 @@ class TaskSampler(Sampler):
         links: Sequence[Link] | None = None,
         trace_state: TraceState | None = None,
     ) -> SamplingResult:
-        """Decides by the task, else by the session, else by the trace."""
+        """Decides by the task, else by the session, else by the trace. See ``Sampler``."""
         state = _parents_state(parent_context)
         task = _task(attributes, parent_context)
         explicit = _explicit(state) if task is None else randomness(task)

@@ -68,7 +68,7 @@ class InMemoryIndex:
         self._promoted: set[str] = set()
 
     def upsert(self, workspace_id: str, keys: Sequence[str], vectors: Vectors) -> None:
-        """Stores vectors, replacing those under the same keys."""
+        """See ``VectorIndex``."""
         if len(keys) != len(vectors):
             raise StoreError(f"{len(keys)} keys came with {len(vectors)} vectors: give as many.")
         with self._lock:
@@ -100,7 +100,7 @@ class InMemoryIndex:
     def nearest(
         self, workspace_id: str, vector: NDArray[np.float32], n: int
     ) -> list[tuple[str, float]]:
-        """The n nearest keys, best first: (key, cosine)."""
+        """See ``VectorIndex``."""
         if not self.promoted(workspace_id):
             raise StoreError("the workspace is not promoted: call promote() before nearest().")
         with self._lock:

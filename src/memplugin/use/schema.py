@@ -62,7 +62,7 @@ class Reasoned(BaseModel):
         mode: JsonSchemaMode = "validation",
         **further: Any,
     ) -> Json:
-        """The strict form, whoever asks: LangChain asks the class too."""
+        """The strict form, whoever asks: LangChain asks the class too. See ``BaseModel``."""
         return strict_schema(
             super().model_json_schema(by_alias, ref_template, schema_generator, mode, **further)
         )

@@ -67,7 +67,10 @@ class Predate:
 Finding = Pass | Reject | Amend | Attach | Supersede | Predate
 
 Check = Callable[[Proposal, Known, MemoryConfig], Finding]
-"""One question asked of a proposal. It decides from what it is given, and does no I/O."""
+"""One question asked of a proposal, of what is known that bears on it, and of the settings.
+
+It decides from what it is given, and does no I/O.
+"""
 
 
 _PASS = Pass()

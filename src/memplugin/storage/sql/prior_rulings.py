@@ -109,7 +109,13 @@ class PriorRulings:
         return f"p_{digest(proposal_id, str(count))}" if count else proposal_id
 
     def add(self, asked_as: str, place: int, receipt: WriteReceipt) -> None:
-        """Takes in a ruling of this call."""
+        """Takes in a ruling of this call.
+
+        Args:
+            asked_as: The id under which the proposal was asked for.
+            place: Its place in the batch.
+            receipt: What it got.
+        """
         status = "active" if receipt.record_id else None
         self._of[asked_as].append(PriorRuling(receipt, status, None, self._batch, place))
 
