@@ -58,6 +58,8 @@ def test_the_dispatch_decision_is_flagged_and_then_corrected(
     ]
 
 
+# pgserver asks for a runtime directory that it need not use.
+@pytest.mark.filterwarnings("ignore:XDG_RUNTIME_DIR")
 def test_the_fastapi_service_answers_with_what_it_was_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -245,11 +245,16 @@ def _sentence(plain: str) -> _Sentence:
             phrases.append([_PREPOSITIONS[word]])
             part = phrases[-1]
             continue
-        if not head and part is not head and simple and word in _AFTER_FRONTED:
-            part = head  # "In May she …": the phrase has come first
+        if simple and not head and len(phrases) == 1 and _ends(phrases[0], word):
+            part = head  # "In May she …", "on Friday reports …": the phrase has come first
         part.append(word)
     read = [(phrase[0], *_words(phrase[1:])) for phrase in phrases]
     return _Sentence(tuple(_words(head)), tuple(sorted(read) if simple else read))
+
+
+def _ends(phrase: Sequence[str], following: str) -> bool:
+    """Whether a phrase at the start of a sentence ends before a word."""
+    return following in _AFTER_FRONTED or any(map(_canonical, phrase[1:]))
 
 
 def _words(tokens: Sequence[str]) -> Iterator[str]:
