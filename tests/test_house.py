@@ -45,8 +45,7 @@ def undocumented() -> list[str]:
         for name, module in HOUSE.items()
         if not name.startswith(TYPER)
         for function in public_functions(module.tree)
-        if len(house.parameters(function)) >= 3
-        and not documented(function)
+        if len(house.parameters(function)) >= 3 and not documented(function)
     ]
 
 

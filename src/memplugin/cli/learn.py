@@ -239,23 +239,19 @@ def learn(
     counterfactual runs. May be stopped anywhere; the next run goes on, and tries again what
     failed. Exit code 1: the judge could not be reached.
     """
-    # Imports what the ledger alone does not need.
-    from memplugin.memory import learn as learning  # noqa: PLC0415 -- see above
-
     with (
-        place_of(context).opened() as store,
+        place_of(context).opened() as memory,
         _judge(model) as judge,
         output.progress("scoring") as bar,
     ):
         task = bar.add_task("scoring", total=None)
-        wanted = learning.Wanted(
+        report = memory.learn(
             model=judge,
             workspace_id=workspace,
             limit=limit,
             concurrency=concurrency,
             progress=lambda done, of: bar.update(task, completed=done, total=of),
         )
-        report = learning.learn(store, wanted)
     output.print_result(report.to_json(), _learnt_view(report), as_json=as_json)
     if report.stopped:
         kept = "what it said before is kept" if report.judged else "every score is left empty"
@@ -279,11 +275,8 @@ def audit(
     Then: rows on which judge and cosine are far apart, duplicates, contradictions with
     overlapping scopes, and records that were never shown.
     """
-    # Imports the index.
-    from memplugin.memory import curate  # noqa: PLC0415 -- see above
-
-    with place_of(context).opened() as store:
-        found = curate.audit(store, workspace)
+    with place_of(context).opened() as memory:
+        found = memory.audit(workspace_id=workspace)
     output.print_result(found.to_json(), _audit_view(found, limit), as_json=as_json)
 
 
@@ -303,19 +296,16 @@ def evict(
     Never one that is pinned, and no preference or instruction. Retired records are kept, are
     never retrieved, and can be taken back with --undo. Exit code 1: there is no such record.
     """
-    # Imports what the ledger alone does not need.
-    from memplugin.memory import curate  # noqa: PLC0415 -- see above
-
     if undo and dry_run:
         raise ConfigError("--undo changes one record and --dry-run none: give one of them.")
-    with place_of(context).opened() as store:
+    with place_of(context).opened() as memory:
         if undo:
-            record = curate.restore(store, undo, MemoryContext(workspace, "memplugin-evict"))
+            record = memory.restore(undo, context=MemoryContext(workspace, "memplugin-evict"))
             output.print_result(
                 record.to_json(), [text(f"{record.id} is active again.")], as_json=as_json
             )
             return
-        evictions = curate.evict(store, workspace, dry_run=dry_run)
+        evictions = memory.evict(workspace_id=workspace, dry_run=dry_run)
     output.print_result(
         [eviction.to_json() for eviction in evictions],
         _evicted_view(evictions, dry_run=dry_run),
@@ -342,25 +332,23 @@ def calibrate(
     Decisions are run again with and without each record of the sample; what comes of it is
     kept.
     """
-    from memplugin.memory import curate  # noqa: PLC0415 -- imports LangChain
-    from memplugin.memory.counterfactual import Trial  # noqa: PLC0415 -- imports LangChain
-    from memplugin.memory.model_call import run  # noqa: PLC0415 -- imports LangChain
-
     small = model == models.LOCAL
     with (
-        place_of(context).opened() as store,
+        place_of(context).opened() as memory,
         models.chat_model(model) as decider,
         output.progress("running decisions") as bar,
     ):
         task = bar.add_task("running decisions", total=None)
-        trial = Trial(
+        found = memory.calibrate(
+            sample,
+            workspace_id=workspace,
+            model=decider,
             runs=runs,
+            seed=seed,
             max_reasoning_chars=models.LOCAL_MAX_REASONING if small else None,
             cite_by_enum=small,
             on_run=lambda done, most: bar.update(task, completed=done, total=most),
         )
-        steps = curate.calibrate(store, workspace, decider, sample, trial, seed=seed)
-        found = run(steps)
     output.print_result(
         {**found.to_json(), **_shares(found.judge), **_shares(found.cosine)},
         _calibration_view(found),

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypedDict, cast
 
 import typer
 
@@ -16,8 +16,7 @@ from memplugin.cli.otlp import Spans
 from memplugin.errors import ConfigError, MemPluginError, StoreError
 
 if TYPE_CHECKING:
-    from memplugin.memory.backend import Backend
-    from memplugin.memory.open import Location
+    from memplugin.memory.client import Memory
     from memplugin.storage.sql.ledger import SqlLedger
     from memplugin.storage.sql.maintenance import Survey
 
@@ -138,6 +137,14 @@ HOW_TO_NAME = (
 )
 
 
+class Address(TypedDict, total=False):
+    """Where a store is, as the arguments of ``Memory.open_existing``."""
+
+    path: str | None
+    ledger_url: str | None
+    index_url: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """What the options before a command say."""
@@ -172,24 +179,21 @@ class Place:
         return f"sqlite:///{ledger}"
 
     @property
-    def location(self) -> Location:
-        """Where ledger and index are.
+    def address(self) -> Address:
+        """The store as ``Memory`` takes it.
 
         Raises:
             ConfigError: no store is named, or its index is not.
             StoreError: there is none in the folder.
         """
-        from memplugin.memory.open import Location
-
-        url = self.ledger_url
-        if url != self.store:
-            return Location.of(self.store, None, self.index)
+        if self.ledger_url != self.store:
+            return {"path": self.store, "index_url": self.index}
         if not self.index:
             raise ConfigError(
                 "the ledger is named by URL and the index is not: give --index URL too "
                 "(http://chroma:8000), or set MEMPLUGIN_INDEX."
             )
-        return Location.of(None, url, self.index)
+        return {"ledger_url": self.store, "index_url": self.index}
 
     @contextmanager
     def ledger(self) -> Generator[SqlLedger]:
@@ -209,15 +213,12 @@ class Place:
         return survey(self.ledger_url)
 
     @contextmanager
-    def opened(self) -> Generator[Backend]:
+    def opened(self) -> Generator[Memory]:
         """The store, its index and model only when they are used."""
-        from memplugin.memory.open import Parts, open_existing
+        from memplugin.memory.client import Memory
 
-        store = open_existing(self.location, Parts(tracer_provider=self.spans.provider()))
-        try:
-            yield store
-        finally:
-            store.close()
+        with Memory.open_existing(**self.address, tracer_provider=self.spans.provider()) as memory:
+            yield memory
 
 
 def place_of(context: typer.Context) -> Place:

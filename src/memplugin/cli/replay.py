@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from memplugin.diagnosis.replay import Changes, Replay, Run
-    from memplugin.memory.backend import Backend
+    from memplugin.memory.client import Memory
     from memplugin.records import Json
     from memplugin.storage.sql.ledger import SqlLedger
 
@@ -208,26 +208,32 @@ def replay(
     from memplugin.diagnosis.replay import Changes  # noqa: PLC0415 -- see above
 
     changes = Changes(tuple(without or ()), k, policy)
-    with place_of(context).opened() as store:
-        decision = _decision(store.ledger, decision_id, workspace)
-        done = _replayed(store, decision, model, changes)
+    with place_of(context).opened() as memory:
+        decision = _decision(memory.backend.ledger, decision_id, workspace)
+        done = _replayed(memory, decision, model, changes)
     output.print_result(done.to_json(), _replay_view(done), as_json=as_json)
     answer(yes=done.replayed.status == "decided")
 
 
 def _replayed(
-    store: Backend, decision: Decision[Any], model: str | None, changes: Changes
+    memory: Memory, decision: Decision[Any], model: str | None, changes: Changes
 ) -> Replay:
-    from memplugin.memory.model_call import run  # noqa: PLC0415 -- imports LangChain
-    from memplugin.memory.replay import replay  # noqa: PLC0415 -- imports LangChain
-
     name = model or models.name_of_recorded(decision.model)
     if name == models.LOCAL and not _bounded(decision):
         longest = models.LOCAL_MAX_REASONING
         changes = replace(changes, max_reasoning_chars=longest, cite_by_enum=True)
     where = MemoryContext(decision.workspace_id, decision.session_id)
     with models.chat_model(name) as chat:
-        return run(replay(store, decision.id, where, chat, changes, None))
+        return memory.replay(
+            decision.id,
+            context=where,
+            model=chat,
+            without=changes.without,
+            k=changes.k,
+            policy=changes.policy,
+            max_reasoning_chars=changes.max_reasoning_chars,
+            cite_by_enum=changes.cite_by_enum,
+        )
 
 
 def _bounded(decision: Decision[Any]) -> bool:
@@ -341,9 +347,9 @@ def counterfactual(
     Everything else stays byte for byte the same. What comes of it is kept, and stands in
     the task's record and verdict from then on. Exit code 1: there was nothing to try.
     """
-    with place_of(context).opened() as store:
-        records = _chosen(store.ledger, task_ids, workspace, sample, seed)
-        found = list(_tried(store, records, model, runs, record))
+    with place_of(context).opened() as memory:
+        records = _chosen(memory.backend.ledger, task_ids, workspace, sample, seed)
+        found = list(_tried(memory, records, model, runs, record))
     agreed = citation_agreement(found)
     result = {
         "counterfactuals": [one.to_json() for one in found],
@@ -373,29 +379,28 @@ def _chosen(
 
 
 def _tried(
-    store: Backend,
+    memory: Memory,
     records: Sequence[TaskRecord],
     model: str | None,
     runs: int | None,
     record_ids: Sequence[str] | None,
 ) -> Iterator[Counterfactual]:
-    from memplugin.memory.counterfactual import Trial  # noqa: PLC0415 -- imports LangChain
-    from memplugin.memory.counterfactual import counterfactual as leave_out  # noqa: PLC0415 -- too
-    from memplugin.memory.model_call import run  # noqa: PLC0415 -- imports LangChain
-    from memplugin.memory.replay import stored_decision  # noqa: PLC0415 -- imports LangChain
-
     with ExitStack() as opened, output.progress("running decisions") as bar:
         chats: dict[str, BaseChatModel] = {}
         for record in records:
             if record.use.decision_id is None:
                 raise NothingFound(f"task {record.task_id!r} has no decision to run again.")
-            decision = stored_decision(store, record.workspace_id, record.use.decision_id)
+            where = MemoryContext(record.workspace_id, record.task_id)
+            decision = memory.decision(record.use.decision_id, context=where)
             name = model or models.name_of_recorded(decision.model)
             if name not in chats:
                 chats[name] = opened.enter_context(models.chat_model(name))
             small = name == models.LOCAL
             progress = bar.add_task(record.task_id)
-            trial = Trial(
+            yield from memory.counterfactual(
+                decision.id,
+                context=MemoryContext(decision.workspace_id, decision.session_id),
+                model=chats[name],
                 record_ids=record_ids,
                 runs=runs,
                 max_reasoning_chars=models.LOCAL_MAX_REASONING if small else None,
@@ -404,5 +409,3 @@ def _tried(
                     task, completed=done, total=most
                 ),
             )
-            where = MemoryContext(decision.workspace_id, decision.session_id)
-            yield from run(leave_out(store, decision.id, where, chats[name], trial))

@@ -17,7 +17,7 @@ from memplugin.cli.options import AsJson, Workspace, Yes, age, answer, place_of
 from memplugin.cli.output import facts, heading, item, line, more, remark, table, text, when, word
 from memplugin.config import MemoryContext
 from memplugin.diagnosis.evidence_search import Mentions, find_mentions
-from memplugin.errors import ConfigError, EmbedderUnavailable, RecordNotFound
+from memplugin.errors import ConfigError, EmbedderUnavailable
 from memplugin.records import MemoryRecord, StoredProposal, Turn
 
 if TYPE_CHECKING:
@@ -178,10 +178,10 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     Exit code 1: there is a problem.
     """
     # Imports the index.
-    from memplugin.memory.health import examine  # noqa: PLC0415 -- see above
+    from memplugin.memory.client import Memory  # noqa: PLC0415 -- see above
 
     place = place_of(context)
-    health = examine(place.location)
+    health = Memory.health(**place.address)
     output.print_result(
         {**health.to_json(), "spans": place.spans.target},
         _health_view(health, place.spans.target),
@@ -248,23 +248,19 @@ def reindex(
     full-text search finds it, and the next opening or reindex takes it.
     """
     # Imports the index.
-    from memplugin.memory.index import reindex as rebuild  # noqa: PLC0415 -- see above
-    from memplugin.memory.open import Parts, recorded_embedder  # noqa: PLC0415 -- see above
+    from memplugin.memory.client import Memory  # noqa: PLC0415 -- see above
 
-    location = place_of(context).location
-    recorded = recorded_embedder(location.ledger_url)
-    model = embeddings or (recorded.name if recorded else None)
+    address = place_of(context).address
     with output.progress("indexing") as bar, _other_model_possible(embeddings):
         task = bar.add_task("indexing", total=None)
-        done = rebuild(
-            location,
-            Parts(embeddings=model),
-            lambda done, total: bar.update(task, completed=done, total=total),
+        done = Memory.reindex(
+            **address,
+            embeddings=embeddings,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    now = recorded_embedder(location.ledger_url)
     output.print_result(
-        {"indexed": done, "embedder": str(now) if now else None},
-        [text(f"{done} records indexed with {now}.")],
+        {"indexed": done.indexed, "embedder": done.embedder},
+        [text(f"{done.indexed} records indexed with {done.embedder}.")],
         as_json=as_json,
     )
 
@@ -328,19 +324,14 @@ def forget(
     The turns and proposals it came from, and what decisions quote of it, go too. This
     can't be undone. Exit code 1: there is no such record, or you said no.
     """
-    # Imports what the ledger alone does not need.
-    from memplugin.memory.outcome import forget as erase  # noqa: PLC0415 -- see above
-
-    with place_of(context).opened() as store:
-        record = store.ledger.records.get_many(workspace, [record_id]).get(record_id)
-        if record is None:
-            raise RecordNotFound(workspace, record_id)
+    with place_of(context).opened() as memory:
+        record = memory.get(record_id, context=MemoryContext(workspace, "memplugin-forget"))
         if record.status != "forgotten":
             output.say(_forgotten(record))
             _confirm("Erase it?", yes=yes)
         # Under the task that wrote it: its trace shows what became of the record.
         hop = MemoryContext(workspace, record.source_session, record.task_id)
-        gone = erase(store, hop, record_id, reason)
+        gone = memory.forget(record_id, context=hop, reason=reason)
     output.print_result(gone.to_json(), [text(f"{record_id} is forgotten.")], as_json=as_json)
 
 

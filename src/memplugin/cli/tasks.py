@@ -46,7 +46,7 @@ from memplugin.records import Need, Override, Verdict
 from memplugin.text import clean
 
 if TYPE_CHECKING:
-    from memplugin.memory.backend import Backend
+    from memplugin.memory.client import Memory
     from memplugin.storage.sql.ledger import SqlLedger
 
 
@@ -262,9 +262,9 @@ def diagnose(
     if traces := traces_at(place, since, until, headers):
         verdicts = _from_traces(traces, task_ids or (), workspace, wanted)
     else:
-        with place_of(context).opened() as store:
-            records = _chosen(store.ledger, task_ids, workspace, every=every)
-            verdicts = list(_verdicts(store, records, wanted))
+        with place_of(context).opened() as memory:
+            records = _chosen(memory.backend.ledger, task_ids, workspace, every=every)
+            verdicts = list(_verdicts(memory, records, wanted))
     result = {
         "verdicts": [verdict.to_json() for verdict in verdicts],
         "table": [row.to_json() for row in tally(verdicts)],
@@ -273,15 +273,10 @@ def diagnose(
     answer(yes=any(verdict.stage != "undetermined" for verdict in verdicts))
 
 
-def _verdicts(store: Backend, records: Sequence[TaskRecord], need: Need) -> Iterator[Verdict]:
-    # Imports what the ledger alone does not need.
-    from memplugin.memory.diagnose import judge, publish  # noqa: PLC0415 -- see above
-
+def _verdicts(memory: Memory, records: Sequence[TaskRecord], need: Need) -> Iterator[Verdict]:
     with output.progress("diagnosing") as bar:
         for record in bar.track(records):
-            verdict = judge(store, record, need)
-            publish(store, record, verdict)
-            yield verdict
+            yield memory.diagnose_record(record, need, publish=True)
 
 
 def _from_traces(

@@ -28,8 +28,8 @@ from memplugin.records import Need, Verdict
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
+    from memplugin.memory.client import Memory
     from memplugin.memory.emit import Emission
-    from memplugin.storage.sql.ledger import SqlLedger
     from memplugin.telemetry.readers.model import Note, ReadSpan, Source
 
 
@@ -194,9 +194,6 @@ def emit(
 
     Exit code 1: there is no such task.
     """
-    # Imports what the other commands do not need.
-    from memplugin.memory.emit import emit as send_task  # noqa: PLC0415 -- see above
-
     place = place_of(context)
     spans = Spans(otlp) if otlp else place.spans
     exporter = spans.exporter()
@@ -205,17 +202,17 @@ def emit(
         return exporter.export(batch).name == "SUCCESS"
 
     try:
-        with place.opened() as store:
-            there = _workspace(store.ledger, task_id, workspace)
+        with place.opened() as memory:
+            there = _workspace(memory, task_id, workspace)
             service = os.environ.get("OTEL_SERVICE_NAME") or SERVICE
-            done = send_task(store, there, task_id, send, service=service, again=again)
+            done = memory.emit(task_id, workspace_id=there, send=send, service=service, again=again)
     finally:
         exporter.shutdown()
     output.print_result(done.to_json(), [_emission(done, spans.target)], as_json=as_json)
 
 
-def _workspace(ledger: SqlLedger, task_id: str, workspace: str | None) -> str:
-    there = ledger.history.workspaces_of_task(task_id)
+def _workspace(memory: Memory, task_id: str, workspace: str | None) -> str:
+    there = memory.workspaces_of_task(task_id)
     chosen = only_workspace(f"task {task_id!r}", there, workspace)
     if chosen not in there:
         raise no_task(task_id, workspace)

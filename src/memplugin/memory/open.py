@@ -180,15 +180,6 @@ def open_backend(
         raise
 
 
-def open_existing(location: Location, parts: Parts | None = None) -> Backend:
-    """Opens a store that is there; its index and embedder when they are first used.
-
-    Raises:
-        StoreError: there is no store, or it can't be opened.
-    """
-    return open_backend(location, parts or Parts(), must_exist=True)
-
-
 def assemble(
     ledger: SqlLedger,
     index: VectorIndex,
