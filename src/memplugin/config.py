@@ -263,8 +263,8 @@ class MemoryConfig:
         timezone: IANA name in which relative dates are read, "yesterday".
         min_confidence: Proposals below it are rejected.
         max_content_chars: Longer proposals are rejected.
-        near_duplicate: Cosine from which a proposal with the same scope and claim is
-            taken for the same memory in other words.
+        near_duplicate: Cosine from which a proposal is compared, word for word, with a record
+            of the same scope: it may say the same in other words, or the opposite.
         screen: Called with a proposal's content; returns why it must not be stored
             (secret, personal data), or None.
 
