@@ -35,6 +35,9 @@ MOST_FAR_APART = 1_000
 """Rows on which judge and cosine disagree: enough to see what goes wrong."""
 
 _CHUNK = 512
+_DUPLICATE = 0.95
+"""Cosine from which two records are listed as duplicates of each other."""
+
 _NEIGHBOURS = 8
 
 
@@ -74,9 +77,7 @@ def _pairs(
     for start in range(0, len(record_ids), _CHUNK):
         vectors = backend.index.fetch(workspace_id, record_ids[start : start + _CHUNK])
         matrix = np.asarray(list(vectors.values()), np.float32)
-        similar = backend.search.similar(
-            workspace_id, matrix, _NEIGHBOURS, backend.config.near_duplicate
-        )
+        similar = backend.search.similar(workspace_id, matrix, _NEIGHBOURS, _DUPLICATE)
         for record_id, hits in zip(vectors, similar, strict=True):
             yield from ((record_id, other, cosine) for other, cosine in hits)
 
