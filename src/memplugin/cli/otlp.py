@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
     from opentelemetry.sdk.trace.sampling import Sampler
 
-SEND_SECONDS = 1.0
+SEND_SECONDS = 3.0
 """For one request to the collector, tries again included."""
 
 DELIVER_SECONDS = 5.0
