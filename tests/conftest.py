@@ -13,11 +13,16 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings
 from sqlalchemy import create_engine, make_url
 
 from memplugin.storage.embedding.embedder import SentenceTransformerEmbedder
 from memplugin.storage.sql.ledger import SqlLedger
 from memplugin.storage.sql.tables import metadata
+
+# How long an example takes depends on the machine, and is measured in benchmarks/.
+settings.register_profile("memplugin", deadline=None)
+settings.load_profile("memplugin")
 
 
 @pytest.fixture(autouse=True)
