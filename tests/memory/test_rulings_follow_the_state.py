@@ -77,6 +77,19 @@ def test_a_call_that_is_made_again_adds_nothing(memory: Memory) -> None:
     assert resolved(memory) == "Paris"
 
 
+def test_a_call_with_an_older_fact_in_it_adds_nothing_when_it_is_made_again(
+    memory: Memory,
+) -> None:
+    city(memory, "Oslo")
+    items = [{"content": f"Lives in {n}", "claim": {"city": n}} for n in ("Paris", "Rome")]
+    older = {"content": "Lives in Bern", "claim": {"city": "Bern"}, "occurred_at": IN_2023}
+    memory.write_many([older, *items], context=HERE)
+    counted = rows(memory)
+    memory.write_many([older, *items], context=HERE)
+    assert rows(memory) == counted
+    assert resolved(memory) == "Rome"
+
+
 def test_a_single_write_after_such_a_call_is_ruled_on_by_itself(memory: Memory) -> None:
     items = [{"content": f"Lives in {n}", "claim": {"city": n}} for n in ("Paris", "Rome")]
     memory.write_many(items, context=HERE)

@@ -33,6 +33,7 @@ from memplugin.records.retrieve import (
     WorkspaceState,
 )
 from memplugin.records.write import (
+    ALREADY_REPLACED,
     INSTEAD_OF,
     STANDING_KINDS,
     Belief,
@@ -55,6 +56,7 @@ from memplugin.records.write import (
 )
 
 __all__ = [
+    "ALREADY_REPLACED",
     "INSTEAD_OF",
     "MACHINE",
     "STANDING_KINDS",

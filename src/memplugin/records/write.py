@@ -224,6 +224,9 @@ class Known:
     session_id: str | None = None
 
 
+ALREADY_REPLACED = "already_replaced"
+"""Begins the reason of a ruling on what was true before a record that is known."""
+
 INSTEAD_OF = "observed instead of "
 """Begins the source of a record that was observed where another one did not hold; the other
 one's id follows."""

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memplugin.config import MemoryConfig
-from memplugin.records import Known, Proposal, Ruling
+from memplugin.records import ALREADY_REPLACED, Known, Proposal, Ruling
 from memplugin.text import clean
 from memplugin.write import checks as built_in
 from memplugin.write.checks import Amend, Attach, Check, Finding, Pass, Predate, Reject, Supersede
@@ -107,7 +107,7 @@ def _ended(
             return Ruling(
                 proposal,
                 "accepted",
-                clean(f"already_replaced: {reason}"),
+                clean(f"{ALREADY_REPLACED}: {reason}"),
                 record_id=proposal.record_id,
                 replaced_by_id=record_id,
             )

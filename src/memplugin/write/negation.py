@@ -111,22 +111,6 @@ _COMMON = (
 COMMON = frozenset(_COMMON.split())
 """Words that two sentences may share without being about the same."""
 
-_TELLING = (
-    "one two three four five six seven eight nine ten first second third last next previous"
-    " monday tuesday wednesday thursday friday saturday sunday weekday weekdays weekend"
-    " weekends january february march april may june july august september october november"
-    " december spring summer autumn winter daily weekly monthly quarterly yearly annually"
-    " morning afternoon evening night before after more less fewer most least always sometimes"
-    " usually net gross min max minimum maximum increase decrease higher lower above below up"
-    " down left right north south east west on off in out brother sister mother father mom dad"
-    " husband wife son daughter uncle aunt his her he she buy sell import export metric imperial"
-    " celsius fahrenheit light dark red blue green black white hot cold big small long short"
-    " formal informal old new public private"
-)
-TELLING = frozenset(_TELLING.split())
-"""Words whose swap makes another memory, while the sentence hardly moves in vector space."""
-
-
 _FRAGMENT_WORDS = 3
 """A part of a sentence this short hangs on the one before, unless it can stand alone."""
 

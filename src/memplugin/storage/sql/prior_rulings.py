@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from memplugin.records import Proposal, Ruling, WriteReceipt
+from memplugin.records import ALREADY_REPLACED, Proposal, Ruling, WriteReceipt
 from memplugin.storage.sql.gate_context import Knowledge
 from memplugin.storage.sql.rows import RECEIPTS, chunks, receipt_from
 from memplugin.storage.sql.tables import memory_records, proposals
@@ -43,10 +43,10 @@ class PriorRuling:
     batch: str | None
     place: int | None
 
-
-def batch_key(asked: Sequence[Proposal]) -> str:
-    """Names a call by what it proposes, in order."""
-    return digest(*(proposal.id for proposal in asked))
+    @property
+    def born_replaced(self) -> bool:
+        """Whether its record went in as already replaced by a record that was known."""
+        return (self.receipt.reason or "").startswith(ALREADY_REPLACED)
 
 
 class PriorRulings:
@@ -63,7 +63,8 @@ class PriorRulings:
     ) -> None:
         self._connection = connection
         self._workspace_id = workspace_id
-        self._batch = batch_key(asked)
+        self.batch = digest(*(proposal.id for proposal in asked))
+        """Names the call by what it proposes, in order."""
         self._of: defaultdict[str, list[PriorRuling]] = defaultdict(list)
         self._load(dict.fromkeys(proposal.id for proposal in asked))
         self._repeated = self._replaced_inside() if len(asked) > 1 else frozenset[str]()
@@ -88,7 +89,7 @@ class PriorRulings:
         repeated = [
             row
             for row in rows
-            if row.batch == self._batch and row.place is not None and row.place <= place
+            if row.batch == self.batch and row.place is not None and row.place <= place
         ]
         if repeated and repeated[-1].receipt.record_id in self._repeated:
             return repeated[-1].receipt
@@ -117,12 +118,7 @@ class PriorRulings:
             receipt: What it got.
         """
         status = "active" if receipt.record_id else None
-        self._of[asked_as].append(PriorRuling(receipt, status, None, self._batch, place))
-
-    @property
-    def batch(self) -> str:
-        """Names this call."""
-        return self._batch
+        self._of[asked_as].append(PriorRuling(receipt, status, None, self.batch, place))
 
     def _load(self, ids: Iterable[str]) -> None:
         mine = _PRIOR.where(proposals.c.workspace_id == self._workspace_id)
@@ -140,10 +136,10 @@ class PriorRulings:
         A record that a later item of that call has replaced is as the call left it. None when
         the call is new, or when something else has replaced or retired one of its records.
         """
-        rows = [row for rows in self._of.values() for row in rows if row.batch == self._batch]
+        rows = [row for rows in self._of.values() for row in rows if row.batch == self.batch]
         made = {row.receipt.record_id for row in rows}
         for row in rows:
-            if row.status == "active" or row.receipt.record_id is None:
+            if row.status == "active" or row.receipt.record_id is None or row.born_replaced:
                 continue
             if row.status != "superseded" or row.replaced_by not in made:
                 return frozenset()
@@ -158,7 +154,7 @@ def _holds(prior: PriorRuling, proposal: Proposal, knowledge: Knowledge) -> bool
     if proposal.operation == "remember":
         # A turn that is read again says what was said then: what replaced it was said later.
         return True
-    if prior.receipt.reason and prior.receipt.reason.startswith("already_replaced"):
+    if prior.born_replaced:
         return True
     record_id = prior.receipt.record_id or ""
     return prior.status == "active" and not knowledge.retired(record_id)
